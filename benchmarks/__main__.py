@@ -1,8 +1,8 @@
 """`make bench`: how fast the core decides and how much memory it takes (benchmarks/core.py).
 
 After it the service of a site under load, its start and its soak (benchmarks/service.py), what open pages cost
-(benchmarks/dashboard.py), sites that ask each other over NATS (benchmarks/network.py), and workers
-(benchmarks/workers.py): eleven minutes or so.
+(benchmarks/dashboard.py), sites that ask each other over NATS (benchmarks/network.py), workers (benchmarks/workers.py),
+and models behind endpoints (benchmarks/endpoints.py): twelve minutes or so.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import sys
 
 from rich.console import Console
 
-from benchmarks import core, dashboard, network, service, workers
+from benchmarks import core, dashboard, endpoints, network, service, workers
 from benchmarks.rows import show
 
 
@@ -24,6 +24,7 @@ def main() -> None:
         shown += dashboard.rows(dashboard.ROUNDS, dashboard.ROUND_S * scale)
         shown += network.rows(network.ROUNDS, network.ROUND_S * scale)
         shown += workers.rows(workers.ROUNDS, workers.ROUND_S * scale)
+        shown += endpoints.rows(endpoints.ROUNDS, endpoints.ROUND_S * scale)
     show(shown, "cosend benchmarks")
 
 

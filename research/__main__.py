@@ -190,6 +190,13 @@ def worlds(
             autocompletion=names_like(of_worlds.WORLDS),
         ),
     ] = None,
+    scenario: Annotated[
+        list[str] | None,
+        typer.Option(
+            help=f"What arrives where; may be repeated: {', '.join(of_worlds.SCENARIOS)}. The first unless given.",
+            autocompletion=names_like(of_worlds.SCENARIOS),
+        ),
+    ] = None,
     late: Annotated[
         list[int] | None, typer.Option(help="Labels are known so many items later; may be repeated: 1, 100 and 1000.")
     ] = None,
@@ -216,6 +223,7 @@ def worlds(
         settings = WorldsSettings(
             data=data,
             worlds=in_their_case(world, of_worlds.WORLDS) if world else of_worlds.WORLDS,
+            scenarios=in_their_case(scenario or of_worlds.SCENARIOS[:1], of_worlds.SCENARIOS),
             delays=tuple(late or of_worlds.DELAYS),
             costs=of_worlds.COSTS if cost is None else tuple(cost),
             seeds=seeds or WorldsSettings().seeds,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cosend import CoS, Learner, Network, Patience, Site
+from cosend import CoS, Learner, Network, Patience, Site, ZoomingKLUCB
 from cosend.algorithm.values import AskPeer, LabelledData
 from cosend.axes import Feature
 from cosend.errors import (
@@ -31,7 +31,7 @@ SETTLED, WAITS, UNKNOWN = 1, 2, 99  # ids of decisions of the learner below
 def a_learner(**options: Any) -> Learner:
     """Return a learner of two dimensions that has decided a few items; the label of the first is known."""
     settings: dict[str, Any] = {"own": {"tree": 0.0, "forest": 0.1}, "peers": {"hq": 0.05}, "dimensions": 2, **options}
-    learner = Learner("lab", **settings)
+    learner = Learner("lab", **{"policy": ZoomingKLUCB(), **settings})
     for n in range(6):
         choose(learner, (n / 6, 0.5))
     learner.learn(SETTLED, 1.0)
@@ -150,7 +150,8 @@ def test_what_only_equals_an_id_is_no_id(truthy: Any) -> None:
 @pytest.mark.parametrize("overdue", ["drop", 0.5])
 def test_a_refused_context_does_not_make_what_waits_overdue(context: Any, overdue: Any) -> None:
     """At the next arrival the first decision would have waited too long; a refused item is no arrival."""
-    learner = Learner("lab", own={"tree": 0.0}, dimensions=2, patience=Patience(wait_limit=2, overdue=overdue))
+    patience, policy = Patience(wait_limit=2, overdue=overdue), ZoomingKLUCB()
+    learner = Learner("lab", own={"tree": 0.0}, dimensions=2, policy=policy, patience=patience)
     for _ in range(3):
         choose(learner, (0.5, 0.5))
     before = everything(learner)
@@ -180,7 +181,11 @@ BUILD: dict[str, tuple[Callable[[], object], type[CosendError], list[str]]] = {
     "no own arms": (lambda: Learner("lab", own={}), ArmError, ["'lab'", "at least one"]),
     "one name twice": (lambda: Learner("lab", own={"a": 0}, peers={"a": 0}), ArmError, ["'a' already", "differ"]),
     "its own peer": (lambda: Learner("lab", own={"a": 0}, peers={"lab": 0}), CosendError, ["'lab'"]),
-    "dimensions 0": (lambda: Learner("lab", own={"a": 0}, dimensions=0), SettingError, ["axes", "at least 1", "0"]),
+    "dimensions 0": (
+        lambda: Learner("lab", own={"a": 0}, dimensions=0, policy=CoS()),
+        SettingError,
+        ["axes", "at least 1", "0"],
+    ),
     "seed": (lambda: Learner("lab", own={"a": 0}, seed=-1), SettingError, ["seed", "at least 0", "-1"]),
     "too many cells": (
         lambda: Learner("lab", own={"a": 0}, dimensions=40, policy=CoS(slices=12)),

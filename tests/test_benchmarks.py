@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from benchmarks import core, dashboard, network, workers
+from benchmarks import core, dashboard, endpoints, network, workers
 
 from tests.links.worlds import server_binary
 
@@ -24,6 +24,13 @@ def test_the_benchmarks_of_networks_run_at_small_size(tmp_path: Path) -> None:
     found = network.measured(1, 0.05, tmp_path) + workers.rows(1, 0.1)
     assert len(found) == len(network.LOADS) + 1
     assert all(row.measured for row in found)
+
+
+@pytest.mark.claims
+def test_the_benchmark_of_endpoints_runs_at_small_size() -> None:
+    found = endpoints.ratios(1, 0.1)
+    assert found.keys() == endpoints.GOALS.keys()
+    assert all(min(rates) > 0 for each in found.values() for rates in each)
 
 
 @pytest.mark.claims

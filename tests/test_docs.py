@@ -100,6 +100,10 @@ def test_tables_and_picture_of_the_first_run_are_what_the_command_gives(
 ) -> None:
     printed = CliRunner().invoke(app, ["run", "--markdown", "--out", str(tmp_path)]).stdout
     assert f"<!-- cosend run --markdown -->\n{printed}<!-- end -->" in (DOCS / "clinics.md").read_text()
+    reason = runpy.run_path(str(DOCS / "_tools" / "tables.py"))["first_reason"](printed)
+    assert (
+        f"<!-- a reason of cosend run -->\n{reason}<!-- end -->" in (DOCS / "guides/how-a-site-learns.md").read_text()
+    )
     drawn = (tmp_path / "plots" / "reward.svg").read_text()
     assert drawn == (ROOT / "docs" / "images" / "run-reward.svg").read_text()
     capsys.readouterr()

@@ -92,6 +92,18 @@ def test_run_a_network(tmp_path: Path) -> None:
 
 
 @pytest.mark.claims
+def test_models_behind_endpoints(tmp_path: Path) -> None:
+    seen = done("guides/models-behind-endpoints.md", tmp_path)
+    assert "network.toml: good. 1 site, 2 classifiers, no stream." in seen
+    assert '"label":"refund"' in seen
+    found = {length: int(count) for length, count in re.findall(r"last 100 (\w+) messages, (\d+) went to", seen)}
+    assert found["short"] < 20 < 70 < found["long"]
+    (listed,) = [json.loads(line)["arms"] for line in seen.splitlines() if line.startswith('{"arms"')]
+    assert all(arm["failures"] == 0 for arm in listed)
+    assert "not-a-real-key" not in (tmp_path / "site.log").read_text()
+
+
+@pytest.mark.claims
 def test_your_data(tmp_path: Path) -> None:
     seen = done("tutorials/your-data.md", tmp_path)
     rewards = {

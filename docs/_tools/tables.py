@@ -46,6 +46,13 @@ def first_numbers(results: dict[str, Any], accuracies: str) -> str:
     return "\n".join(lines) + "\n"
 
 
+def first_reason(printed: str) -> str:
+    """Return why a site asks a peer, from what `cosend run --markdown` prints, as a quotation."""
+    reasons = re.findall(r"^- (\w+ asks .*)$", printed, flags=re.MULTILINE)
+    paying = [reason for reason in reasons if "more than it gains" not in reason]
+    return f"> {[*paying, *reasons][0]}\n"
+
+
 def kdd99_table(results: dict[str, Any]) -> str:
     """Return the errors of CoS at learner 1, parameters C1, with those of the paper in brackets."""
     lines = ["| error in %, parameters C1 | " + " | ".join(COLUMNS.values()) + " |", "|---" * 4 + "|"]
@@ -69,6 +76,7 @@ def main() -> None:
         run = [*words, "run", "--markdown", "--out", folder]
         table = subprocess.run(run, check=True, text=True, stdout=-1).stdout
         put(ROOT / "docs" / "clinics.md", "cosend run --markdown", table)
+        put(ROOT / "docs" / "guides" / "how-a-site-learns.md", "a reason of cosend run", first_reason(table))
         results = json.loads((Path(folder) / "results.json").read_text())
         river = [sys.executable, str(ROOT / "examples" / "river_pipeline.py")]
         accuracies = subprocess.run(river, check=True, text=True, stdout=-1).stdout

@@ -18,8 +18,8 @@ import numpy.typing as npt
 
 from cosend.algorithm.layout import Ints
 from cosend.axes import Feature
-from cosend.engine.events import Chosen, Event
 from cosend.engine.learnt_arms import Learnt
+from cosend.run.play import Heard
 from cosend.site import Site
 from research.beyond.problems import Problem
 from research.beyond.settings import AXES
@@ -40,18 +40,6 @@ class Numbered(dict[str, Any]):
 def look_up(said: Sequence[Any], item: Numbered) -> Any:
     """Return what a model has said about an item; bound to `said` it stands for the model."""
     return said[item.number]
-
-
-class Heard:
-    """A journal that keeps what learnt arms said about each item, None where they had learnt nothing yet."""
-
-    def __init__(self) -> None:
-        self.said: dict[str, list[Any]] = {kind.value: [] for kind in Learnt}
-
-    def __call__(self, event: Event) -> None:
-        if isinstance(event, Chosen):
-            for arm, said in self.said.items():
-                said += event.opinions.get(arm, [None] * len(event.arms))
 
 
 def with_learnt(problem: Problem, every_feature: bool) -> Problem:
@@ -80,7 +68,7 @@ def learnt_said(problem: Problem, said: Ints, every_feature: bool) -> Said:
 
 
 def _played_alone(problem: Problem, said: Ints, every_feature: bool) -> Said:
-    heard, items = Heard(), problem.items if every_feature else items_of(problem)
+    heard, items = Heard(kind.value for kind in Learnt), problem.items if every_feature else items_of(problem)
     site = Site(
         "alone",
         classifiers={f"model {n}": partial(look_up, column) for n, column in enumerate(said.T.tolist())},

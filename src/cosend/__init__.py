@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from cosend.engine.money import Money
     from cosend.engine.needs import Decision
     from cosend.engine.scoring import Reward
-    from cosend.models.adapters import SeesOnly
+    from cosend.models.adapters import Answer, SeesOnly
+    from cosend.models.endpoints import Endpoint
     from cosend.network import Network
     from cosend.simulation.simulate import simulate
     from cosend.site import Site
@@ -41,9 +42,11 @@ if TYPE_CHECKING:
 __version__ = VERSION
 # Loaded when they are first used (PEP 562): NumPy and Numba take most of the time of an import.
 _MODULE_OF = {
+    "Answer": "cosend.models.adapters",
     "CellKLUCB": "cosend.algorithm.policies",
     "CoS": "cosend.algorithm.policies",
     "Decision": "cosend.engine.needs",
+    "Endpoint": "cosend.models.endpoints",
     "Learner": "cosend.algorithm.learner",
     "Learnt": "cosend.engine.learnt_arms",
     "MixedViews": "cosend.algorithm.policies",
@@ -76,10 +79,12 @@ def __dir__() -> list[str]:
 
 
 __all__ = [
+    "Answer",
     "CellKLUCB",
     "CoS",
     "CosendError",
     "Decision",
+    "Endpoint",
     "Learner",
     "Learnt",
     "MixedViews",

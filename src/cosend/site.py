@@ -82,10 +82,12 @@ from cosend.models.adapters import (
     Predicted,
     all_known_labels,
     as_classifier,
+    known,
     plain,
     predictions,
     teach,
 )
+from cosend.models.endpoints import Endpoint
 from cosend.store.state_file import read_state, write_state
 from cosend.text import SmallTable, counted
 
@@ -290,11 +292,11 @@ class Site:
                 (waiting.appendleft if isinstance(need, TellPeer) else waiting.append)(need)
             need = waiting.popleft()
             if isinstance(need, RunModel):
-                answers, sure = answers_of(need.model, self.classifiers[need.model], need.items)
+                answers, sure, costs = answers_of(need.model, self.classifiers[need.model], need.items)
                 if need.is_opinion:
-                    engine.heard(need, 0, answers, sure)
+                    engine.heard(need, 0, answers, sure, costs)
                 else:
-                    engine.answered(need, 0, answers)
+                    engine.answered(need, 0, answers, costs=costs)
             elif isinstance(need, CallPeer):
                 engine.answered(need, 0, _called(self.peers[need.peer], need.call))
             elif isinstance(need, AskPeer):
@@ -668,7 +670,7 @@ class Site:
         state, said, sure = self.engine.state, dict[str, Sequence[Any]](), dict[str, Any]()
         for name, cost in self.learner.arms.own.items():
             if name in self.classifiers and not cost and name not in without:
-                answers, confidences = answers_of(name, self.classifiers[name], items)
+                answers, confidences, _ = answers_of(name, self.classifiers[name], items)
                 said[name] = [None if type(each) is Failure or is_missing(each) else each for each in answers]
                 if confidences is not None:
                     sure[name] = np.array(confidences, np.float32)
@@ -676,6 +678,11 @@ class Site:
         seen, newest = state.look(items, points), state.encoder.newest_label
         learnt = state.learnt.opinions(arms, seen, newest, Opinions(said, sure))
         return Opinions({**said, **learnt.said}, {**sure, **learnt.sure})
+
+    @one_at_a_time
+    def learnt(self) -> dict[str, LearntArm]:
+        """Return the arms that it learns itself, and from how many labels."""
+        return learnt_by(self.engine.state)
 
     @one_at_a_time
     def summary(self) -> Summary:
@@ -821,18 +828,24 @@ def with_prices(
 
 
 def answers_of(name: str, model: Classifier, items: Sequence[Any]) -> Predicted:
-    """Return what a model says about items; if it fails on all of them together, each gets a chance of its own."""
+    """Return what a model says about items; if it fails on all of them together, each gets a chance of its own.
+
+    An endpoint says itself what has failed for each item.
+    """
+    if isinstance(model, Endpoint):
+        return model.answers(items)
     try:
         return predictions(name, model, items)
     except ClassifierError as error:
         if len(items) == 1:
             return Predicted([Failure(str(error))])
-        answers, confidences = list[Any](), list[float]()
+        answers, confidences, costs = list[Any](), list[float](), list[float]()
         for item in items:
-            (answer,), sure = answers_of(name, model, [item])
+            (answer,), sure, paid = answers_of(name, model, [item])
             answers.append(answer)
             confidences.append(math.nan if sure is None else sure[0])
-        return Predicted(answers, confidences)
+            costs.append(math.nan if paid is None else paid[0])
+        return Predicted(answers, confidences, known(costs))
 
 
 def _called(peer: Peer, call: Call) -> list[Any]:
@@ -863,6 +876,23 @@ def _taught(peer: Peer, forward: Forward, errors: list[CosendError]) -> str | No
 
 
 # How arms have done, and what views are called
+
+
+class LearntArm(NamedTuple):
+    """An arm that a site learns itself."""
+
+    kind: str  # "grown" or "stack"
+    labels: int  # that it could learn from
+    fitted: int  # how many of them had come when it was fitted last; 0 before the first fit
+
+
+def learnt_by(state: SiteState) -> dict[str, LearntArm]:
+    """Return the arms that a site learns itself."""
+    learnt = state.learnt
+    return {
+        arm: LearntArm(kind.value, learnt.count, learnt.fitted if kind is Learnt.GROWN else learnt.count)
+        for arm, kind in learnt.kinds.items()
+    }
 
 
 class ArmSummary(NamedTuple):

@@ -93,5 +93,6 @@ def test_the_newest_items_say_whether_trees_are_large(monkeypatch: pytest.Monkey
     for codes, size in ((fine, LARGE), (noise, SMALL)):
         assert fitted(rows, codes).nodes.shape[1] == size.nodes
         assert fitted(rows[1:], codes[1:]).nodes.shape[1] == SMALL.nodes  # too few items to compare
+    assert fitted(rows, fine, 11).nodes.shape[1] == SMALL.nodes  # of too many classes
     monkeypatch.setattr(boosting, "MOST_AXES", 1)
     assert fitted(rows, fine).nodes.shape[1] == SMALL.nodes

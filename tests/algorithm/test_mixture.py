@@ -209,7 +209,7 @@ def test_axes_are_added_to_mixed_views_only_and_not_without_end() -> None:
     with pytest.raises(SettingError, match="at most 52"):
         mixed(dimensions=53)
     with pytest.raises(SettingError, match="can do without a context"):
-        Learner("here", own={"a": 0.0}, dimensions=0)
+        Learner("here", own={"a": 0.0}, dimensions=0, policy=CellKLUCB(slices=1))
     wide = mixed(dimensions=1)
     wide.add_axes(300)
     choose(wide, (0.5,) * 301)

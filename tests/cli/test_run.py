@@ -66,6 +66,8 @@ def test_the_verdict_comes_first_then_a_row_for_every_policy_then_the_sites(fini
     assert shown.count("(knows the future)") == 3
     for site in SITES:
         assert re.search(rf"^ *{site} +0\.\d{{3}} ", shown, re.MULTILINE)
+    for site in SITES:
+        assert re.search(rf"^- {site} (asks|keeps) ", shown, re.MULTILINE)
     assert "600 items" in shown
     assert "2 seeds" in shown
     assert "stream 2 of 2: " in done.stderr
@@ -76,6 +78,11 @@ def test_the_report_folder_has_the_page_the_result_and_the_plots(finished: tuple
     _, folder = finished
     page = (folder / "report.html").read_text()
     assert "<svg" in page
+    assert "<h2>Why peers are asked, or not</h2>" in page
+    for site in SITES:
+        assert re.search(rf"<li>{site} (asks|keeps) ", page)
+    assert "<small>all free models combined, learnt here, from 1" in page  # of 200 items, 50 late
+    assert "<small>trees learnt here, " in page
     assert not re.search(r"(?:src|href)=\"https?:", page)
     assert json.loads((folder / "results.json").read_text())["sites"] == list(SITES)
     plots = sorted((folder / "plots").iterdir())

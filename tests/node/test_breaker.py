@@ -45,3 +45,29 @@ def test_it_backs_off_twice_as_long_each_time_up_to_a_limit(back_off: BackOff, f
         assert not breakers.failed("bad", now, "again")  # it was open already
     assert spans[:4] == first
     assert spans[-1] == back_off.longest
+
+
+def test_an_arm_that_asks_to_be_left_alone_is_skipped_at_once_and_until_then() -> None:
+    breakers = Breakers(IN_SECONDS)
+    assert breakers.failed("busy", 100.0, "come back", wait_s=10.0)  # it has opened with the first failure
+    breakers.worked("busy")  # a call that was under way
+    assert not breakers.failed("busy", 100.5, "come back", wait_s=5.0)  # another one, which asks for less
+    assert not breakers.failed("busy", 101.5, "broken")
+    assert breakers.position("busy", 109.9) == "open"
+    assert breakers.skipped(109.9) == {"busy"}
+    assert not breakers.failed("busy", 109.0, "come back", wait_s=20.0)
+    assert breakers.skipped(128.9) == {"busy"}
+    breakers.used(["busy"], 129.0)
+    breakers.worked("busy")  # the probe
+    assert breakers.position("busy", 129.0) == "closed"
+    breakers.failed("busy", 130.0, "come back", wait_s=10.0)
+    breakers.forget("busy")
+    assert breakers.position("busy", 130.0) == "closed"
+    breakers.forget("busy")
+
+
+def test_where_time_is_counted_in_items_such_an_arm_is_skipped_as_long_as_any_other() -> None:
+    breakers = Breakers(IN_ITEMS)
+    assert breakers.failed("busy", 10.0, "come back", wait_s=3600.0)
+    assert [arm for arm, *_ in breakers.rows()] == ["busy"]
+    assert [*map(breakers.skipped, (11.0, 12.0))] == [{"busy"}, frozenset()]

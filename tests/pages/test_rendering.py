@@ -51,6 +51,13 @@ def test_before_the_first_label_nothing_is_made_up() -> None:
     assert "No item has arrived yet." in parts["decisions"]
 
 
+def test_an_arm_that_the_site_learns_itself_says_what_it_is_and_from_how_much() -> None:
+    learnt = {"kind": "grown", "labels": 900, "fitted": 819}
+    told = text(render_parts(a_snapshot(arms=[arm("young"), arm("grown", learnt=learnt)]))["arms"])
+    assert "grown trees learnt here, last fitted to 819 of 900 labels" in told
+    assert "young local model" in told
+
+
 @pytest.mark.parametrize(
     ("facts", "word", "look"),
     [

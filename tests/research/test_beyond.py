@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from research.beyond import learning, liar
-from research.beyond.learnt import CONTEXT, Heard, Numbered, items_of, learnt_said, look_up, with_learnt
+from research.beyond.learnt import CONTEXT, Numbered, items_of, learnt_said, look_up, with_learnt
 from research.beyond.parts import described, items_to_recover
 from research.beyond.play import measured, play_policy, policy_methods
 from research.beyond.problems import Problem, delays_of, newest_known, with_delays
@@ -29,6 +29,7 @@ from cosend import Network, Site
 from cosend.algorithm.values import LabelledData
 from cosend.engine.learnt_arms import Learnt
 from cosend.engine.needs import Call, Forward, Question, Reply
+from cosend.run.play import Heard
 
 pytestmark = pytest.mark.compiled
 
@@ -85,7 +86,7 @@ def said_by(problem: Problem) -> Any:
 @pytest.mark.parametrize("every_feature", [False, True])
 def test_learnt_arms_say_in_a_network_what_a_replay_takes_them_to_say(every_feature: bool) -> None:
     items = [{"x": n % 7, "kind": "ab"[n // 3 % 2]} for n in range(300)]
-    problem, heard = replace(a_problem(300), items=items), Heard()
+    problem, heard = replace(a_problem(300), items=items), Heard(kind.value for kind in Learnt)
     said = np.where(problem.right == 1, problem.labels[:, None], 1 - problem.labels[:, None])
     network = Network(
         Site(

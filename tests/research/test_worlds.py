@@ -92,6 +92,62 @@ def test_a_world_is_what_the_script_wrote(data: Path) -> None:
     assert worlds.filled([None, *149 * [7]], [3] * 150) == [3, *149 * [7]]
 
 
+RAW = """
+import numpy as np
+import pandas as pd
+from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
+
+MODELS = [GaussianNB, lambda: LogisticRegression(max_iter=300)] * 4
+
+def eeg():
+    x = np.random.default_rng(0).random((1_800, 2))
+    return pd.DataFrame(x, columns=["x", "z"]), (x[:, 0] > 0.5).astype(int), None, False, 4, 5
+
+def clusters(numbers, seed):
+    return np.minimum(3, (4 * numbers[:, 1]).astype(int))
+"""
+
+
+def test_well_trained_models_have_seen_all_but_the_stream(tmp_path: Path) -> None:
+    write_world(tmp_path)
+    (tmp_path / worlds.SCRIPT).write_text(RAW)
+    found, shown = played(tmp_path, "--scenario", "Well-Trained")
+    (row,) = found["rows"]
+    assert row["scenario"] == "well-trained"
+    assert row["best_local"] > 90
+    assert "nothing configured: well-trained" in shown
+    world = worlds.well_trained(tmp_path / worlds.SCRIPT, "eeg", 0)
+    assert len(world.items) == len(world.labels) == worlds.SHORT
+    assert len(world.answers) == 8
+    with pytest.raises(CosendError, match="which is not there"):
+        worlds.well_trained(tmp_path / "other.py", "eeg", 0)
+
+
+def test_where_sites_are_apart_every_item_arrives_once_and_mostly_with_its_kind(data: Path) -> None:
+    world = worlds.load(data, "eeg", 0)
+    items, told = worlds.arriving(world, "apart", 0)
+    assert sorted(number for own in items for number in own) == [*range(ITEMS)]
+    assert all(told)
+    spreads = [np.std([[*world.items[n].values()] for n in own], axis=0).sum() for own in items]
+    assert max(spreads) < np.std([[*each.values()] for each in world.items], axis=0).sum()
+    found, _ = played(data, "--scenario", "apart")
+    (row,) = found["rows"]
+    right = world.right_of(world.best_of(range(worlds.OWN), items[0]), items[0])
+    assert row["best_local"] == pytest.approx(worlds.share(right))
+
+
+def test_few_labels_are_a_twentieth_and_every_answer_counts(data: Path) -> None:
+    world = worlds.load(data, "eeg", 0)
+    items, told = worlds.arriving(world, "few-labels", 0)
+    assert items == [[*range(ITEMS)]] * 4
+    assert 8 < sum(told) < 40
+    found, shown = played(data, "--scenario", "few-labels", "--scenario", "together")
+    few, all_labels = sorted(found["rows"], key=lambda row: str(row["scenario"]))
+    assert few["stack"] < all_labels["stack"]
+    assert shown.index("configured: together") < shown.index("configured: few-labels")
+
+
 def test_where_only_the_script_is_there_it_makes_the_worlds(tmp_path: Path) -> None:
     (tmp_path / worlds.SCRIPT).write_text(SCRIPT)
     settings, out = Settings(data=tmp_path, worlds=("eeg",), seeds=2), tmp_path / "out"
@@ -108,6 +164,7 @@ def test_where_only_the_script_is_there_it_makes_the_worlds(tmp_path: Path) -> N
     [
         ((), "has neither letter_0.npz nor worlds.py"),
         (("--world", "circle"), "'letter'"),
+        (("--scenario", "alone"), "'together'"),
         (("--late", "-1"), "late"),
         (("--cost", "1.5"), "cost"),
         (("--items", "5"), "at least 100"),

@@ -16,8 +16,6 @@ pytestmark = pytest.mark.compiled
 
 SEEDS = range(5)
 DEFAULT = "MixedViews"
-NOTHING_LEARNT = "MixedViews, nothing learnt"
-SCORED_ALIKE = ("ZoomingKLUCB", "CellKLUCB")
 TRIVIAL = ("previous label", "commonest label", "uniform random")
 NO_CONTEXT = ("best fixed", "AdaBoost", "SWA 100")
 
@@ -35,17 +33,10 @@ def rewards() -> dict[str, Any]:
     return {policy: np.array(each) for policy, each in rewards.items()}
 
 
-def test_the_default_policy_earns_more_than_all_baselines_and_hardly_less_than_any_policy(
-    rewards: dict[str, Any],
-) -> None:
-    """With age as the only axis there is little to mix, and ZoomingKLUCB, scored alike, earns a little more."""
+def test_the_default_policy_earns_more_than_anything_else_that_knows_no_future(rewards: dict[str, Any]) -> None:
     for policy, earned in rewards.items():
         lead = rewards[DEFAULT] - earned
-        if policy in SCORED_ALIKE:
-            assert lead.mean() > -0.01, policy
-        elif policy == NOTHING_LEARNT:  # there is little to learn here: it is a bit better, but not surely
-            assert lead.mean() > 0.0
-        elif policy not in (DEFAULT, "oracle per cell"):
+        if policy not in (DEFAULT, "oracle per cell"):
             assert lead.mean() > 2.776 * lead.std(ddof=1) / np.sqrt(len(SEEDS)), policy  # Student's t, 95 %
 
 
@@ -53,14 +44,17 @@ def test_whatever_is_played_has_a_meaning_on_the_page(rewards: dict[str, Any]) -
     assert set(rewards) <= set(MEANINGS)
 
 
-def test_the_oracle_is_above_everything(rewards: dict[str, Any]) -> None:
+def test_the_oracle_is_above_everything_that_chooses_among_the_same_models(rewards: dict[str, Any]) -> None:
     for policy, earned in rewards.items():
-        assert (rewards["oracle per cell"] >= earned).all(), policy
+        if policy not in (DEFAULT, "never send"):  # these learn models of their own
+            assert (rewards["oracle per cell"] >= earned).all(), policy
 
 
-def test_contexts_matter_and_so_do_peers(rewards: dict[str, Any]) -> None:
-    for policy in (*NO_CONTEXT, "never send", "best local"):
+def test_contexts_matter_and_so_do_peers_and_what_sites_learn_themselves(rewards: dict[str, Any]) -> None:
+    for policy in (*NO_CONTEXT, "best local"):
         assert (rewards[DEFAULT] - rewards[policy] > 0.08).all(), policy
+    assert (rewards[DEFAULT] - rewards["never send"]).mean() > 0.01
+    assert (rewards[DEFAULT] - rewards["nothing learnt"] > 0.02).all()
 
 
 def test_who_looks_at_nothing_loses_to_any_single_model(rewards: dict[str, Any]) -> None:

@@ -101,6 +101,21 @@ def test_the_window_ends_before_the_labels_that_are_still_to_come() -> None:
     assert late.tolist() == expected
 
 
+def test_the_window_has_only_labels_that_come() -> None:
+    outputs, labels = problem(5, items=350)
+    comes = np.random.default_rng(1).random(350) < 0.3
+    comes[:110] = True
+    slid = sliding_window_adaboost(outputs, labels, first=110, window=60, every=1, delay=11, comes=comes)
+    anew = []
+    for t in range(110, 350):
+        past = np.flatnonzero(comes[: t - 10])[-60:]
+        anew += adaboost(outputs[past], labels[past], outputs[t : t + 1]).tolist()
+    assert slid.tolist() == anew
+    comes[:60] = False
+    with pytest.raises(SettingError, match="labels of 60 items before the first"):
+        sliding_window_adaboost(outputs, labels, first=110, window=60, comes=comes)
+
+
 def test_too_many_functions_are_refused() -> None:
     functions = MOST_FUNCTIONS + 1
     outputs, labels = np.zeros((5, functions), np.int64), np.zeros(5, np.int64)

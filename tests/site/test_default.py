@@ -23,8 +23,7 @@ def a_site(context: Any = UNIT, **options: Any) -> Site:
 
 def test_what_it_is_told_it_does_and_the_rest_is_the_default() -> None:
     assert how_to_decide(None, None) == how_to_decide(None, "all") == (MIXED, "all")
-    assert how_to_decide(None, "used") == (ZoomingKLUCB(), "used")
-    assert how_to_decide(None, "used", watches=True) == (MIXED, "used")
+    assert how_to_decide(None, "used") == (MIXED, "used")
     assert how_to_decide(CoS(), None) == (CoS(), "used")
     assert how_to_decide(CoS(), "all") == (CoS(), "all")
 

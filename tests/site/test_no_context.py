@@ -177,7 +177,7 @@ def test_a_replay_says_what_it_cannot_look_at() -> None:
     rows, gains = items(3), np.zeros((3, 1))
     mixed = Learner("a", own={"x": 0.0}, dimensions=0, policy=MixedViews())
     for learner, few, where, wrong in (
-        (Learner("a", own={"x": 0.0}), rows, None, "MixedViews"),
+        (Learner("a", own={"x": 0.0}, policy=CoS()), rows, None, "MixedViews"),
         (mixed, rows[:2], None, r"one for each item of contexts \(3\), got 'those of 2 items'"),
         (mixed, [*rows, {}], None, r"one for each item of contexts \(3\), got 'those of 4 items'"),
         (mixed, ["a"] * 3, None, "the features of an item must be a mapping"),
@@ -253,8 +253,8 @@ def test_a_policy_that_needs_a_context_says_so() -> None:
     with pytest.raises(SettingError, match="MixedViews where every feature is looked at"):
         site(policy=CoS())
     with pytest.raises(SettingError, match="only MixedViews can do without a context"):
-        Learner("a", own={"x": 0.0}, dimensions=0)
+        Learner("a", own={"x": 0.0}, dimensions=0, policy=CoS())
     with pytest.raises(SettingError, match="added to MixedViews"):
-        Learner("a", own={"x": 0.0}).add_axes(1)
+        Learner("a", own={"x": 0.0}, policy=CoS()).add_axes(1)
     with pytest.raises(SettingError, match="given once"):
         site(context=[AllFeatures(), AllFeatures()])

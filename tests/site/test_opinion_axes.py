@@ -331,7 +331,7 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
         {"context": [AllFeatures(), Says("half")], "score_local": "used"},
         "score_local of site 'here' must be 'all' .*heard before the choice, got 'used'",
     ),
-    "used without every feature": ({"context": Says("half"), "score_local": "used"}, "must be MixedViews"),
+    "used without every feature": ({"context": Says("half"), "score_local": "used"}, "must be 'all' .*got 'used'"),
     "CoS": ({"context": Says("half"), "policy": CoS(slices=2), "score_local": "all"}, "must be MixedViews.*got CoS"),
     "CellKLUCB": ({"context": Says("half"), "policy": CellKLUCB(slices=2), "learnt": True}, "must be MixedViews"),
 }  # fmt: skip

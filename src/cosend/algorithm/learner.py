@@ -71,7 +71,7 @@ class Learner:
     own, peers  the arms with their costs in [0, 1], for example {"tree": 0.0, "forest": 0.02}
     dimensions  of a context; 0 if there is none, which only `MixedViews` can do without. `add_axes` adds some
     categories  the axes, by number, that are not numbers in [0, 1] but codes 0, 1, 2, ... with a cell each
-    policy      how it chooses; unless given, `ZoomingKLUCB()`, or `MixedViews()` if labels score all local models
+    policy      how it chooses; `MixedViews(max_cells=200_000)` unless given
     improving   those of its own arms that learn from labels themselves: `MixedViews` forgets how right they once were
     score_local  "all": a label scores every local model that costs nothing, which is the default of a `Site`. Here the
                 default is "used", because a learner runs no model: `learn` must be given the gain of each, and a

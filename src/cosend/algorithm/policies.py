@@ -363,7 +363,7 @@ class MixedViews(Policy):
     adds_up       mix in one view more, a logistic regression: it adds up what the cells of an item in all other views
                   say about an arm. Better where several features say something together
 
-    It is made for `score_local="all"`. With "used", late labels can trap it.
+    It is at its best where labels score all local models (`score_local="all"`).
     """
 
     mixes: ClassVar[bool] = True
@@ -411,24 +411,16 @@ def policy_from(facts: dict[str, Any]) -> Policy:
     return POLICIES[name](**settings)
 
 
-def how_to_decide(
-    policy: Policy | None, score_local: ScoreLocal | None, *, watches: bool = False
-) -> tuple[Policy, ScoreLocal]:
+def how_to_decide(policy: Policy | None, score_local: ScoreLocal | None) -> tuple[Policy, ScoreLocal]:
     """Return the policy of a site, and which local models a label scores, where the caller does not say.
 
-    A policy that is named is used as it is meant: `CoS` learns from the arm it used. Where labels may score nothing
-    else, late ones can trap `MixedViews`.
-
-    watches  whether every feature is looked at, which only `MixedViews` can
+    A policy that is named is used as it is meant: `CoS` learns from the arm it used.
 
     >>> how_to_decide(None, None) == (MixedViews(max_cells=DEFAULT_CELLS), "all")
     True
-    >>> how_to_decide(None, "used")[0] == ZoomingKLUCB()
-    True
+    >>> how_to_decide(CoS(horizon=100), None)[1]
+    'used'
     """
     if score_local is None:
         score_local = "all" if policy is None else "used"
-    if policy is None:
-        mixes = watches or score_local == "all"
-        policy = MixedViews(max_cells=DEFAULT_CELLS) if mixes else ZoomingKLUCB()
-    return policy, score_local
+    return MixedViews(max_cells=DEFAULT_CELLS) if policy is None else policy, score_local

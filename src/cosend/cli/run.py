@@ -244,7 +244,7 @@ def show(result: dict[str, Any], console: Console) -> None:
     """Print the verdict, a row for every policy, and below them the sites."""
     from rich.text import Text
 
-    from cosend.report.verdict import more, setting, verdict
+    from cosend.report.verdict import WHEN, more, setting, verdict, why
 
     console.print()
     console.print(Text(verdict(result), style="bold"))
@@ -254,6 +254,11 @@ def show(result: dict[str, Any], console: Console) -> None:
         console.print(Text(result["others_see"]))
     console.print(policies_table(result))
     console.print(models_table(result) if len(result["sites"]) == 1 else sites_table(result))
+    reasons = why(result)
+    if reasons:
+        console.print(Text(WHEN, style="italic"))
+        for reason in reasons:
+            console.print(Text(f"- {reason}"))
 
 
 def _new_table(headings: Sequence[str], title: str | None = None) -> Table:
@@ -295,17 +300,21 @@ def _cells(row: Row, mark: str, sent: bool) -> list[str]:
 
 def models_table(result: dict[str, Any]) -> Table:
     """Return one row for every model of the only site: how often it was used, and what it cost."""
-    from cosend.report.verdict import price, price_heading, quality
+    from cosend.report.verdict import learnt_words, price, price_heading, quality
 
     ((site, rows),) = result["models"].items()
     title = f"what {result['policy']} used at {site}, and the reward of each model alone"
     money = price_heading(result, "paid")
     table = _new_table(["model", "items %", "paid", *([money] if money else []), _quality(result), "alone"], title)
+    is_any_learnt = any(map(learnt_words, rows))
+    if is_any_learnt:
+        table.add_column("")
     for row in rows:
         error = "" if row["error"] is None and row["score"] is None else quality(row)
         alone = "" if row["alone"] is None else f"{row['alone']:.3f}"
+        words = [learnt_words(row)] if is_any_learnt else []
         paid = [f"{row['cost']:,.2f}", *([price(result, row["cost"])] if money else [])]
-        table.add_row(row["model"], f"{row['share']:.1f}", *paid, error, alone)
+        table.add_row(row["model"], f"{row['share']:.1f}", *paid, error, alone, *words)
     return table
 
 

@@ -54,12 +54,15 @@ def validate(
 
 def make_all(network: NetworkFile, folder: Path, source: str) -> tuple[dict[str, Classifier], str]:
     """Make all that a command would make before it starts; return the models, and how many items there are."""
-    from cosend.config.build import Built
+    from cosend.config.build import Built, read_stream
     from cosend.config.network_file import NO_STREAM
     from cosend.errors import NetworkFileError
     from cosend.run.prepare import prepare
     from cosend.text import counted
 
+    if network.stream is not None and any(each.is_endpoint for _, _, each in network.classifiers()):
+        table = read_stream(network, folder)  # no endpoint is called: that may cost money
+        return Built(network, folder, table).classifiers(), counted(len(table) - network.training, "item")
     if network.stream is not None:
         prepared = prepare(network, folder)
         return prepared.built.classifiers(), counted(len(prepared.items), "item")

@@ -232,7 +232,10 @@ class Built:
         if setting.kind == "learnt":
             return Learnt(setting.model)
         hidden = self.network.hidden() if setting.features is None else ()
-        model = load_model(setting.model, self.folder, trusted=setting.trusted, features=setting.features, hide=hidden)
+        known: dict[str, Any] = {"trusted": setting.trusted, "features": setting.features, "hide": hidden}
+        if setting.is_endpoint:
+            known["options"] = setting.endpoint_options(self.network.labels)
+        model = load_model(setting.model, self.folder, **known)
         if setting.workers and model.learns:
             raise SettingError("workers", True, "false for a model that learns: what one worker learns, no other knows")
         return model
@@ -358,6 +361,8 @@ def hash_of(model: ModelSection, folder: Path, hidden: Sequence[str], training: 
         except (OSError, TypeError):  # it is elsewhere, or built into Python
             return None
     facts = [model.model, model.features or ["all but", *hidden], model.label]
+    if model.is_endpoint:
+        facts.append(model.endpoint_options(None))
     found = hashlib.sha256(json.dumps(facts, default=str).encode())
     for each in made_of:
         found.update(hashlib.sha256(each).digest())

@@ -52,6 +52,11 @@ UNKNOWN: Final = "unknown"  # as the horizon: it is guessed, and the guess doubl
 BY_NAME: Final = {name.lower(): kind for name, kind in POLICIES.items()}  # names may be in any case
 
 
+def _per_unit(model: ModelSection, money: Money) -> ModelSection:
+    """Return a model whose tokens are priced in shares of what a right label is worth, as costs are."""
+    return model.model_copy(update={"price_in": model.price_in / money.unit, "price_out": model.price_out / money.unit})
+
+
 def wrong_policy(options: Mapping[str, Any]) -> list[str]:
     """Return what is wrong with a table that names a policy, with its key."""
     known, name = ", ".join(POLICIES), options.get("name")
@@ -138,7 +143,7 @@ class NetworkFile(Section):
 
     def policy_of(self, site: SiteSection, policy: Policy | None) -> tuple[Policy, ScoreLocal]:
         """Return the policy of a site, the default if there is none, and which of its models a label scores."""
-        return how_to_decide(policy, site.score_local, watches=self.watches)
+        return how_to_decide(policy, site.score_local)
 
     @property
     def watches(self) -> bool:
@@ -293,7 +298,7 @@ class NetworkFile(Section):
     def priced(self) -> NetworkFile:
         """Return the file with costs in place of prices."""
         money = self.money
-        if money is None or not any(True for _ in self._prices()):
+        if money is None:
             return self
 
         def costing(section: Any, cost: str, price: float | None) -> Any:
@@ -302,7 +307,7 @@ class NetworkFile(Section):
 
         sites = []
         for site in self.sites:
-            models = [costing(each, "cost", each.price) for each in site.classifiers]
+            models = [costing(_per_unit(each, money), "cost", each.price) for each in site.classifiers]
             sites.append(costing(site, "call_cost", site.call_price).model_copy(update={"classifiers": models}))
         whole: NetworkFile = costing(self, "call_cost", self.call_price).model_copy(update={"sites": sites})
         return whole

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import fields
 from difflib import get_close_matches
 from inspect import signature
 from pathlib import Path
@@ -29,8 +30,9 @@ from cosend.config import LARGEST_SEED, LONGEST_CALL_S, MOST_ROWS
 from cosend.engine.learnt_arms import Learnt
 from cosend.engine.money import LONGEST
 from cosend.errors import CosendError, SettingError, StreamError, in_one_line, shown
+from cosend.models import endpoints
 from cosend.models.built_in import NAMES
-from cosend.models.loading import ALLOWED, PICKLES
+from cosend.models.loading import ALLOWED, PICKLES, RETURN
 from cosend.streams.clinics import clinics, turn_of
 from cosend.streams.read_files import read_table
 from cosend.streams.river_datasets import river_dataset
@@ -49,6 +51,9 @@ Port = Annotated[int, Field(ge=1, le=65_535, strict=True)]
 Seconds = Annotated[float, Field(gt=0, le=LONGEST_CALL_S, strict=True)]
 Rate = Annotated[float, Field(gt=0, le=1e9, strict=True)]
 Threads = Annotated[int, Field(ge=1, le=256, strict=True)]
+AtOnce = Annotated[int, Field(ge=1, le=endpoints.MOST_AT_ONCE, strict=True)]
+TokenPrice = Annotated[float, Field(ge=0, le=endpoints.MILLION, strict=True)]
+Pointers = str | dict[str, str]
 Flag = Annotated[bool, Field(strict=True)]
 Number = Annotated[float, Field(allow_inf_nan=False, strict=True)]
 Names = Annotated[list[str], Field(min_length=1)]
@@ -62,6 +67,7 @@ SCORE: Final = "score:"
 MODEL_FILES: Final = (".skops", ".onnx", *PICKLES)
 LEARNT: Final = tuple(kind.value for kind in Learnt)
 SITE: Final = "{site}"
+ENDPOINT_KEYS: Final = tuple(each.name for each in fields(endpoints.Options) if each.name != "limit_s")
 CREDENTIALS: Final = ("password_file", "nkey_file", "credentials_file")
 BROKER_FILES: Final = (*CREDENTIALS, "tls_ca", "tls_certificate", "tls_key")
 
@@ -272,10 +278,12 @@ class ModelSection(Section):
 
     of_kinds = {
         **dict.fromkeys(("train", "train_on"), ("trained",)),
-        "features": ("trained", "file", "module"),
+        "features": ("trained", "file", "module", *endpoints.KINDS),
         "workers": ("trained", "always", "column", "file", "module"),
+        "threads": ("trained", "always", "learnt", "column", "file", "module", "return"),
         "trusted": ("file",),
         "label": ("always",),
+        **{key: endpoints.OF_KINDS.get(key, endpoints.KINDS) for key in ENDPOINT_KEYS},
     }
     kind_words = {
         "always": "model 'always'",
@@ -285,6 +293,8 @@ class ModelSection(Section):
         "score": "columns of scores",
         "file": "model files",
         "module": "models of a module",
+        "return": "arms that only name a choice",
+        **{kind: f"endpoints of kind '{kind}'" for kind in endpoints.KINDS},
     }
     name: Name
     model: str
@@ -298,6 +308,32 @@ class ModelSection(Section):
     limit_s: Seconds = 1.0
     threads: Threads = 4
     workers: Flag = False
+    labels: Annotated[list[str | int | float], Field(min_length=1)] | None = None
+    template: str | None = None
+    system: str | None = None
+    parse: str | None = None
+    max_tokens: Count | None = None
+    temperature: Annotated[float, Field(ge=0, le=10, strict=True)] | None = None
+    price_in: TokenPrice = 0.0
+    price_out: TokenPrice = 0.0
+    request: Pointers = ""
+    reply: Pointers = ""
+    input: str = endpoints.DEFAULTS.input
+    output: str | None = None
+    datatype: str | None = None
+    batch: AtOnce = endpoints.DEFAULTS.batch
+    in_flight: AtOnce = endpoints.DEFAULTS.in_flight
+    headers: dict[str, str] = {}
+    token_env: str | None = None
+    token_header: str = endpoints.DEFAULTS.token_header
+    tls_ca: str | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _some_take_longer(cls, given: Any) -> Any:
+        if isinstance(given, dict) and isinstance(given.get("model"), str) and endpoints.kind_of(given["model"]):
+            return {"limit_s": endpoints.limit_of(given["model"]), **given}
+        return given
 
     @field_validator("model")
     @classmethod
@@ -305,6 +341,13 @@ class ModelSection(Section):
         check_path("model", model)
         if model in (COLUMN, SCORE):
             raise ValueError(f"name the column of the stream: {model}NAME")
+        if endpoints.kind_of(model) is not None:
+            wrong = endpoints.wrong_url(model)
+            if wrong is not None:
+                raise ValueError(wrong)
+            return model
+        if model == RETURN:
+            raise ValueError("name the choice: return:NAME")
         names = [*NAMES, *LEARNT]
         if model not in names and ":" not in model and Path(model).suffix.lower() not in MODEL_FILES:
             guess = did_you_mean(model, names)
@@ -329,16 +372,36 @@ class ModelSection(Section):
             raise ValueError(f"model {self.model!r} needs train = [first row, row after the last]")
         if self.train is not None and not 0 <= self.train[0] < self.train[1]:
             raise ValueError("train must be [first row, row after the last], at least one row, counted from 0")
+        if self.kind == "oip" and self.input != "*" and self.features is None:
+            raise ValueError("an endpoint of kind 'oip' needs features, in the order of its tensor, or input = '*'")
+        if (self.price_in or self.price_out) and not (self.cost or self.price):
+            raise ValueError("a model with a price needs the cost to expect: without one it is asked about every item")
         return self
 
+    def endpoint_options(self, labels: list[Any] | None) -> dict[str, Any]:
+        """Return the options of an endpoint; a language model that is given no labels takes those of the file."""
+        options = {key: getattr(self, key) for key in ENDPOINT_KEYS}
+        if self.kind == "openai" and self.labels is None and self.parse is None:
+            options["labels"] = labels
+        return options | {"limit_s": self.limit_s}
+
     @property
-    def kind(self) -> Literal["always", "trained", "learnt", "column", "score", "file", "module"]:
+    def is_endpoint(self) -> bool:
+        return self.kind in endpoints.KINDS
+
+    @property
+    def kind(self) -> str:
         if self.model in NAMES:
             return "always" if self.model == "always" else "trained"
         if self.model in LEARNT:
             return "learnt"
         if self.model.startswith((COLUMN, SCORE)):
             return "column" if self.model.startswith(COLUMN) else "score"
+        if self.model.startswith(RETURN):
+            return "return"
+        endpoint = endpoints.kind_of(self.model)
+        if endpoint is not None:
+            return endpoint
         return "file" if Path(self.model).suffix.lower() in MODEL_FILES else "module"
 
     @property
@@ -418,6 +481,7 @@ class SiteSection(Section):
     learns_from: Literal["used", "all"] = "all"
     score_local: ScoreLocal | None = None  # None: "all" if no policy is named, else "used"
     learnt: Flag | None = None  # None: if labels score all models
+    label_share: Annotated[float, Field(gt=0, le=1, strict=True)] = 1.0
     classifiers: Annotated[list[ModelSection], Field(min_length=1)]
 
 

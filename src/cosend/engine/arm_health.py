@@ -6,6 +6,9 @@ A circuit breaker skips an arm that keeps failing for a while, probes it with on
     open         it is skipped, for `first`, twice, four times as long, ... up to `longest`, as long as it keeps failing
     half open    the time is over: one call may find out whether it works again
 
+An arm that asks to be left alone for some time is skipped at once, and not before that time is over: calls that were
+under way when it said so may still work, and say nothing.
+
 Time is whatever the driver counts in: items for a `Site`, so that the same items and failures give the same decisions,
 seconds for a service. Which arms were skipped in a choice is part of its event, so a log gives the same decisions
 either way. What is counted changes no decision: it is for summaries and metrics.
@@ -32,16 +35,17 @@ class BackOff(NamedTuple):
 
     first: float
     longest: float
+    second: float = 0.0  # what a second is in that time; 0 where it knows none
 
 
 IN_ITEMS: Final = BackOff(2, 64)  # so an arm that has recovered is soon found out
-IN_SECONDS: Final = BackOff(1.0, 60.0)
+IN_SECONDS: Final = BackOff(1.0, 60.0, 1.0)
 
 
 class Breaker:
     """The breaker of one arm."""
 
-    __slots__ = ("failures", "probing", "reason", "skipped", "until")
+    __slots__ = ("failures", "held", "probing", "reason", "skipped", "until")
 
     def __init__(self) -> None:
         self.failures = 0  # in a row
@@ -49,6 +53,7 @@ class Breaker:
         self.skipped = 0.0  # for how long now, 0 while closed
         self.until = 0.0
         self.probing = False
+        self.held = False  # the arm has asked for it
 
 
 class Breakers:
@@ -106,19 +111,29 @@ class Breakers:
 
     def worked(self, arm: str) -> None:
         if self._breakers:
-            self._breakers.pop(arm, None)
+            breaker = self._breakers.get(arm)
+            if breaker is not None and (breaker.probing or not breaker.held):
+                del self._breakers[arm]
 
-    def failed(self, arm: str, now: float, reason: str) -> bool:
-        """Take note that a call has failed; returns whether the breaker has just opened."""
+    def forget(self, arm: str) -> None:
+        self._breakers.pop(arm, None)
+
+    def failed(self, arm: str, now: float, reason: str, wait_s: float = 0.0) -> bool:
+        """Take note that a call has failed; returns whether the breaker has just opened.
+
+        wait_s  how long the arm asks to be left alone
+        """
         breaker = self._breakers.setdefault(arm, Breaker())
         breaker.failures += 1
         breaker.reason = reason
-        if not breaker.skipped and breaker.failures < OPENS_AFTER:
+        breaker.held = breaker.held or wait_s > 0
+        if not breaker.skipped and breaker.failures < OPENS_AFTER and not wait_s:
             return False
         opened = not breaker.skipped
         if opened or now >= breaker.until:  # calls that were in flight when it opened say nothing new
             breaker.skipped = min(self.back_off.longest, 2 * breaker.skipped or self.back_off.first)
             breaker.until, breaker.probing = now + breaker.skipped, False
+        breaker.until = max(breaker.until, now + wait_s * self.back_off.second)
         return opened
 
 

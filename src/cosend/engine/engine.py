@@ -116,6 +116,7 @@ class Batch:
         self.opinions: dict[str, list[Any]] = {}  # by model that was asked before the choice
         self.learnt: set[str] = set()  # those of them that the site learns itself: they are never waited for
         self.sure: dict[str, Sure] = {}  # by model that says how sure it is of its opinions
+        self.paid: dict[str, list[float]] = {}  # by model that says what its opinions cost
         self.seen: list[bytes] = []  # by row: what learnt arms see of the item; empty if there were none so far
         self.missing: list[int] = []  # by row: opinions that have not come; empty if nobody was asked
         self.given_up: set[str] = set()  # models whose opinions are no longer waited for
@@ -317,11 +318,17 @@ class Engine:
         return models
 
     def heard(
-        self, need: RunModel, start: int, answers: Sequence[Any], confidences: Sequence[float] | None = None
+        self,
+        need: RunModel,
+        start: int,
+        answers: Sequence[Any],
+        confidences: Sequence[float] | None = None,
+        costs: Sequence[float] | None = None,
     ) -> None:
         """Take the opinions of a model on some items of a batch, from `start` on: labels or failures.
 
         confidences  how sure it is of each, if it says so
+        costs        what each cost, if it says so
         """
         self.moves += 1
         batch, model, end = need.batch, need.model, start + len(answers)
@@ -336,6 +343,8 @@ class Engine:
         if confidences is not None:
             sure = batch.sure.setdefault(model, np.full(len(column), np.nan, np.float32))
             sure[start:end] = confidences
+        if costs is not None:
+            batch.paid.setdefault(model, [math.nan] * len(column))[start:end] = costs
         for row in range(start, end):
             missing[row] -= 1
         if end == len(column):
@@ -599,12 +608,19 @@ class Engine:
             used = rows if len(places) == len(rows) else [rows[place] for place in places]
             column = opinions.get(arm)
             if column is not None:
-                self._answer(batch, arm, used, column if used is rows else [column[place] for place in places])
+                self._say(batch, arm, used, column if used is rows else [column[place] for place in places])
                 continue
             batch.again.update(zip(used, [step.arrivals[place] for place in places], strict=True))
             if shown:
                 self.shown_early.update(batch.ids[row] for row in used if row in shown)
             self._use(batch, arm, used)
+
+    def _say(self, batch: Batch, arm: str, rows: Sequence[int], opinions: Sequence[Any]) -> None:
+        """Answer with opinions; what they cost is kept with the decisions, if it is known."""
+        if arm in batch.paid:
+            self._complete(batch, arm, rows, opinions, [batch.paid[arm][row] for row in rows])
+        else:
+            self._answer(batch, arm, rows, opinions)
 
     def _use(self, batch: Batch, arm: str, rows: Sequence[int]) -> None:
         self.breakers.used((arm,), self.now)
@@ -709,7 +725,7 @@ class Engine:
             used = rows if len(places) == len(rows) else [rows[place] for place in places]
             column = heard.opinions.get(model)
             if column is not None:
-                self._answer(batch, model, used, column if used is rows else [column[place] for place in places])
+                self._say(batch, model, used, column if used is rows else [column[place] for place in places])
             else:
                 self._use(batch, model, used)
 
@@ -730,8 +746,12 @@ class Engine:
         start: int,
         answers: Sequence[Any],
         reports: Sequence[LabelledData] = (),
+        costs: Sequence[float] | None = None,
     ) -> None:
-        """Take what a chosen arm says about some items, from `start` on: labels or failures."""
+        """Take what a chosen arm says about some items, from `start` on: labels or failures.
+
+        costs  what each answer cost, if the arm says so; not a number where it does not
+        """
         self.moves += 1
         batch, arm = need.batch, need.model if isinstance(need, RunModel) else need.peer
         if batch.abandoned:
@@ -742,30 +762,33 @@ class Engine:
             self._remember_reports(arm, batch, rows, reports)
         if NEVER_MISSING.issuperset(map(type, answers)):
             self.breakers.worked(arm)
-            self._complete(batch, arm, rows, answers)
+            self._complete(batch, arm, rows, answers, costs or ())
             return
-        good, bad = list[tuple[int, Any]](), list[tuple[int, Failure]]()
-        for row, given in zip(rows, answers, strict=True):
+        good, bad, paid = list[tuple[int, Any]](), list[tuple[int, Failure]](), list[float]()
+        for n, (row, given) in enumerate(zip(rows, answers, strict=True)):
             answer = as_answer(arm, given)
             if answer is None or isinstance(answer, Failure):
                 bad.append((row, answer or Failure(SILENT)))
             else:
                 good.append((row, answer))
+                paid += () if costs is None else (costs[n],)
         if good:
             self.breakers.worked(arm)
-            self._complete(batch, arm, [row for row, _ in good], [label for _, label in good])
+            self._complete(batch, arm, [row for row, _ in good], [label for _, label in good], paid)
         if bad:
             self._failed(batch, arm, bad, worked=bool(good))
 
-    def _complete(self, batch: Batch, arm: str, rows: Sequence[int], labels: Sequence[Any]) -> None:
-        """Enter answers that came after the choice."""
+    def _complete(
+        self, batch: Batch, arm: str, rows: Sequence[int], labels: Sequence[Any], costs: Sequence[float] = ()
+    ) -> None:
+        """Enter answers, and what they cost; empty if none of them says so."""
         ids = [batch.ids[row] for row in rows]
-        known = zip(ids, labels, strict=True) if 0 in ids else ()
-        if known:  # no label will follow for some
-            both = [(id_, label) for id_, label in known if id_]
-            late = self.state.complete([id_ for id_, _ in both], [label for _, label in both])
+        if 0 in ids:  # no label will follow for some
+            some = [n for n, id_ in enumerate(ids) if id_]
+            known = [ids[n] for n in some], [labels[n] for n in some]
+            late = self.state.complete(*known, [costs[n] for n in some] if costs else ())
         else:
-            late = self.state.complete(ids, labels)
+            late = self.state.complete(ids, labels, costs)
         if late and batch.caller is None:  # they have expired, but what clients are told must not be lost
             said = dict(zip(ids, labels, strict=True))
             self.state.write(Shown(tuple(late), tuple(said[id_] for id_ in late)))
@@ -817,9 +840,11 @@ class Engine:
         self.counts.failed(arm, kinds, reason)
         if {*kinds} == {"item"}:
             self.breakers.forget_probe(arm)
-        elif worked:
+            return
+        wait_s = max(failure.wait_s for failure in failures)
+        if worked and not wait_s:
             self.breakers.worked(arm)
-        elif self.breakers.failed(arm, self.now, reason):
+        elif self.breakers.failed(arm, self.now, reason, wait_s):
             self.counts.opened(arm, reason)
 
     def _choose_again(self, batch: Batch, rows: Sequence[int]) -> None:
@@ -993,8 +1018,8 @@ class Engine:
         used = [arm for arm, _, _ in settled.found]
         names, labels = [arms.names[arm] for arm in used], [note.label for note in notes]
         paid = [known[arm] for arm in used]
-        if costs is not None:
-            paid = [each if cost is None else cost for each, cost in zip(paid, costs, strict=True)]
+        if settled.costs is not None:
+            paid = [each if cost is None else cost for each, cost in zip(paid, settled.costs, strict=True)]
         both = zip(truths, self._right(labels, truths, gains), strict=True)
         right = [None if truth is None else same for truth, same in both]
         if counted:
@@ -1164,7 +1189,7 @@ class Engine:
     def remove(self, name: str) -> list[Forward]:
         """Remove an arm; returns what it should still be told if it is a peer."""
         forwards = self.state.remove(name)
-        self.breakers.worked(name)  # a new arm of that name starts afresh
+        self.breakers.forget(name)  # a new arm of that name starts afresh
         self.forget_peer(name)
         return forwards
 

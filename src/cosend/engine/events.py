@@ -93,10 +93,14 @@ class Asked(_Event, tag=4, frozen=True):
 
 
 class Answered(_Event, tag=5, frozen=True):
-    """Arms have labelled items after the choice: decisions of the site, or answers for a peer."""
+    """Arms have labelled items after the choice: decisions of the site, or answers for a peer.
+
+    Also of arms that had an opinion, if they say what it cost.
+    """
 
     ids: tuple[int, ...]
     labels: Column
+    paid: tuple[float, ...] = ()  # what the answers cost; not a number where they do not say, empty if none does
 
 
 class Opined(_Event, tag=6, frozen=True):

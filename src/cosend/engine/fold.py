@@ -193,7 +193,7 @@ def apply(event: events.Event, state: SiteState) -> Sequence[Example]:  # noqa: 
             state.learner.enter_question(point, event.again)
             state.drop_expired()
         case events.Answered():
-            state.complete(event.ids, event.labels)
+            state.complete(event.ids, event.labels, event.paid)
         case events.Opined():
             state.opine(event.model, event.ids, event.labels)
         case events.Failed():

@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar, overload
 
 from cosend.algorithm.values import LabelledData, Phase
 from cosend.checks import is_missing
 from cosend.errors import shown
+from cosend.models.adapters import Failure as Failure
 from cosend.text import SmallTable
 
 if TYPE_CHECKING:
@@ -65,16 +66,8 @@ def columns_of(rows: Sequence[tuple[Any, ...]], width: int) -> Sequence[Sequence
 
 # Decisions, and what arms say
 
-FailureKind: TypeAlias = Literal["error", "label", "time", "network", "item"]
 LABELS: Final = "a label is anything that can be hashed: text, a number, a tuple, an Enum"
 SILENT: Final = "it has no answer"  # why there is no label though nothing failed: models before their first label
-
-
-class Failure(NamedTuple):
-    """What stands in place of a label that an arm could not give."""
-
-    reason: str
-    kind: FailureKind = "error"  # item: it could not be sent, which says nothing about the arm
 
 
 def as_answer(arm: str, answer: Any) -> Any:

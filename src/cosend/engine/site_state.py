@@ -66,6 +66,7 @@ class Note(msgspec.Struct, frozen=True, gc=False):
     newest: Any  # the newest true label that was known then, for learnt arms
     sure: bytes = b""  # how sure each of these models was, floats of 32 bits, up to the last one that said it
     seen: bytes = b""  # what learnt arms see of the item
+    paid: float | None = None  # what the answer itself says it cost
 
 
 class Heard(NamedTuple):
@@ -133,6 +134,7 @@ class Settled(NamedTuple):
 
     found: Sequence[Sequence[int]]
     examples: list[Example]
+    costs: Sequence[float | None] | None = None  # what each really cost, where that is known; None: nowhere
 
 
 class Answering:
@@ -229,7 +231,7 @@ class SiteState:
         journal: events.Journal | None = None,
     ) -> None:
         self.name, self.encoder = name, Encoder(axes)
-        policy, score_local = how_to_decide(policy, score_local, watches=watches(axes))
+        policy, score_local = how_to_decide(policy, score_local)
         if watches(axes) and isinstance(policy, Policy) and not policy.mixes:
             allowed = "MixedViews where every feature is looked at; others need a context, without AllFeatures()"
             raise SettingError(f"the policy of site {name!r}", policy, allowed)
@@ -530,29 +532,37 @@ class SiteState:
         for column in opinions.values():
             self.kinds.remember(column)
 
-    def complete(self, ids: Sequence[int], labels: Sequence[Any]) -> list[int]:
-        """Enter what arms have answered after the choice: decisions of this site, or answers for a peer.
+    def complete(self, ids: Sequence[int], labels: Sequence[Any], paid: Sequence[float] = ()) -> list[int]:
+        """Enter what arms have answered: decisions of this site, or answers for a peer.
+
+        paid  what the answers cost, not a number where they do not say; empty if none does
 
         What is no longer pending, because it expired or its arm has left, is left alone and returned.
         """
         pending = self.learner.still_pending(ids)
         late: list[int] = []
         if len(pending) < len(ids) or (len(ids) > 1 and not isinstance(ids, range) and len(set(ids)) < len(ids)):
-            answers = dict(zip(ids, labels, strict=True))
+            answers, costs = dict(zip(ids, labels, strict=True)), dict(zip(ids, paid, strict=False))
             pending = [*dict.fromkeys(pending)]
             late = [id_ for id_ in ids if id_ not in pending]
-            ids, labels = pending, [answers[id_] for id_ in pending]
+            ids, labels, paid = pending, [answers[id_] for id_ in pending], [costs[id_] for id_ in pending if costs]
         self._begin()
         notes, unanswered = self.learner.registry.notes, self.unanswered
         for id_, label in zip(ids, labels, strict=True):
-            known = unanswered.pop(id_, None) if unanswered else None
+            known = (unanswered.pop(id_, None) if unanswered else None) or notes.get(id_)
             notes[id_] = (
                 msgspec.structs.replace(known, label=label)
                 if known is not None
                 else Note(label, None, NO_MODELS, (), None)
             )
+        for id_, cost in zip(ids, paid, strict=False):
+            if cost == cost:
+                notes[id_] = msgspec.structs.replace(notes[id_], paid=float(cost))
         self.kinds.remember(labels)
-        self.write(events.Answered(tuple(ids), tuple(labels)) if self.journal is not None and len(ids) else None)
+        event = None
+        if self.journal is not None and len(ids):
+            event = events.Answered(tuple(ids), tuple(labels), tuple(map(float, paid)))
+        self.write(event)
         return late
 
     def opine(self, model: str, ids: Sequence[int], labels: Sequence[Any]) -> None:
@@ -661,11 +671,13 @@ class SiteState:
 
         truths  None for a score: it teaches whom to use, and nothing else
         gains   what the arms gained; not a number for a decision without an answer: it scores nobody, and models learn
+        costs   what they really cost; None, for all or for one: what its answer said, or else what its arm costs
         scores  by local model, what its opinion gained; not a number where it had none
         """
         numbers, found = self.learner.look_up(ids)
         self._check_own(numbers, found)
         notes = self._answered_notes(numbers)
+        costs = _paid(notes, costs)
         unscored = self._leaves_out(found, notes, truths, scores)
         self._change(self._learn, numbers, found, gains, costs, scores, unscored)
         labelled = [n for n, truth in enumerate(truths) if truth is not None]
@@ -682,7 +694,7 @@ class SiteState:
         if numbers and self.learner.arms.peers:
             arms, kinds, _ = zip(*found, strict=True)
             self._queue_promised(numbers, arms, kinds, zip(truths, gains, strict=True), withdrawn=False)
-        return Settled(found, self._examples(found, notes, truths))
+        return Settled(found, self._examples(found, notes, truths), costs)
 
     def _learn(
         self,
@@ -884,7 +896,7 @@ class SiteState:
         ids, found = self.learner.look_up([known[request] for request in requests])
         notes = self._answered_notes(ids)
         unscored = self._leaves_out(found, notes, truths, scores)
-        self._change(self._learn, ids, found, gains, None, scores, unscored)
+        self._change(self._learn, ids, found, gains, _paid(notes), scores, unscored)
         self.answering.forget(ids)
         if self.journal is not None:
             taught = tuple(truths), tuple(map(float, gains)), _columns(scores)
@@ -1040,6 +1052,14 @@ def _rows_of(sure: Mapping[str, Sure], models: Sequence[str]) -> Iterable[bytes]
     known, whole, width = ~np.isnan(table[:, ::-1]), table.tobytes(), 4 * len(models)
     widths = np.where(known.any(axis=1), len(models) - known.argmax(axis=1), 0)
     return [whole[n * width : n * width + 4 * count] for n, count in enumerate(widths.tolist())]
+
+
+def _paid(notes: Sequence[Note], costs: Sequence[float | None] | None = None) -> Sequence[float | None] | None:
+    """Return what decisions cost: as it is given, or else as their answers say; None if neither is known of any."""
+    said = [note.paid for note in notes]
+    if costs is None or len(costs) != len(said):  # a wrong number of costs is refused later
+        return costs if costs is not None or said.count(None) == len(said) else said
+    return [paid if cost is None else cost for cost, paid in zip(costs, said, strict=True)]
 
 
 def _columns(scores: Mapping[str, Sequence[float]] | None) -> dict[str, tuple[float, ...]]:

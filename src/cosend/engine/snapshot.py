@@ -68,7 +68,10 @@ def _facts(site: SiteState) -> dict[str, Any]:
 
 
 class _Notes:
-    """Notes as rows: [id, label, item, place of its models in `models`, what they said, newest label, sure, seen]."""
+    """Notes as rows: [id, label, item, place of its models in `models`, what they said, newest label, sure, seen].
+
+    Where an answer said what it cost, that is one more.
+    """
 
     def __init__(self, site: str) -> None:
         self.site = site
@@ -84,7 +87,8 @@ class _Notes:
                 self._places[models] = len(self.models)
                 self.models.append([*models])
             sure, seen = b64encode(note.sure).decode(), b64encode(note.seen).decode()
-            yield [id_, label, item, self._places[models], [*said], newest, sure, seen]
+            paid = [] if note.paid is None else [note.paid]
+            yield [id_, label, item, self._places[models], [*said], newest, sure, seen, *paid]
 
 
 class Freezing:
@@ -252,13 +256,13 @@ def _encoder(saved: dict[str, Any], of: Encoder, learner: Learner) -> Encoder:
 
 def _notes(rows: Iterable[Sequence[Any]], models: Sequence[Sequence[str]]) -> Iterator[tuple[int, Note]]:
     named = [tuple(map(str, each)) for each in models]
-    for id_, label, item, place, said, newest, sure, seen in rows:
+    for id_, label, item, place, said, newest, sure, seen, *paid in rows:
         heard, known, looked = named[place], b64decode(sure), b64decode(seen)
         if len(said) != len(heard) or len(known) > 4 * len(heard) or len(known) % 4:
             raise ValueError("it has opinions of models that are not named")
         if not is_seen(looked):
             raise ValueError("it has items that learnt arms cannot have seen")
-        yield int(id_), Note(label, item, heard, tuple(said), newest, known, looked)
+        yield int(id_), Note(label, item, heard, tuple(said), newest, known, looked, *map(float, paid))
 
 
 def _queued(request: Any, truth: Any, withdrawn: Any, score: Any = None) -> tuple[Any, ...]:

@@ -1,5 +1,5 @@
-"""What can be an arm: scikit-learn, river and ONNX models, functions; and how models are loaded.
+"""What can be an arm: scikit-learn, river and ONNX models, functions, endpoints; and how models are loaded.
 
 May import: checks, errors.
-Touches: model files, models (user code).
+Touches: model files, models (user code); for endpoints the network, the clock, and tokens of the environment.
 """

@@ -16,7 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from operator import itemgetter
-from typing import Any, Final, NamedTuple, Protocol, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
@@ -46,13 +46,38 @@ class Classifier(Protocol):
 
 
 class Predicted(NamedTuple):
-    """What a model says about items, and how sure it is of each label: a probability, NaN where it does not say.
+    """What a model says about items, how sure it is of each label, and what each answer cost; NaN where it is silent.
 
-    A classifier that knows how sure it is has a method `predict_sure` that returns this, beside `predict`.
+    A classifier that knows how sure it is, or what it costs, has a method `predict_sure` that returns this, beside
+    `predict`.
     """
 
     labels: list[Label]
     confidences: Sequence[float] | None = None
+    costs: Sequence[float] | None = None
+
+
+class Answer(NamedTuple):
+    """What a function may return in place of a label: the label, how sure it is, and what this answer cost.
+
+    >>> Function(lambda item: Answer("ill", cost=0.003)).predict_sure([{"age": 31}])
+    Predicted(labels=['ill'], confidences=None, costs=[0.003])
+    """
+
+    label: Label
+    confidence: float | None = None  # a probability; None where it is not known
+    cost: float | None = None  # in [0, 1], as costs are; None: the arm's own
+
+
+FailureKind: TypeAlias = Literal["error", "label", "time", "network", "item"]
+
+
+class Failure(NamedTuple):
+    """What stands in place of a label that an arm could not give."""
+
+    reason: str
+    kind: FailureKind = "error"  # item: it could not be sent, which says nothing about the arm
+    wait_s: float = 0.0  # how long the arm asks to be left alone
 
 
 def named(item: Any) -> Mapping[Any, Any] | None:
@@ -141,6 +166,7 @@ class Fixed:
     """A classifier that stays as it is."""
 
     learns = False
+    all_labels: Sequence[Label] | None = None  # that it can give, if that is known
 
     def learn(self, item: Item, label: Label) -> None:
         """Learn nothing."""
@@ -240,7 +266,8 @@ class RiverModel:
 class Function(Fixed):
     """A plain function from an item to a label, or to (label, confidence) with a float in [0, 1] for its confidence.
 
-    NaN is a confidence that it does not know; a tuple with any other number is a label.
+    NaN is a confidence that it does not know; a tuple with any other number is a label. An `Answer` may also say what
+    it cost.
     """
 
     def __init__(self, function: Callable[[Item], Label]) -> None:
@@ -255,12 +282,21 @@ class Function(Fixed):
         labels = [*map(self.function, items)]
         if PLAIN.issuperset(map(type, labels)):
             return Predicted(labels)
-        confidences = [label[1] if is_sure(label) else math.nan for label in labels]
-        some = any(each == each for each in confidences)
-        return Predicted(
-            [plain(label[0] if is_sure(label) else label) for label in labels],
-            confidences if some else None,
-        )
+        answers = [*map(parts_of, labels)]
+        confidences, costs = ([math.nan if each[n] is None else each[n] for each in answers] for n in (1, 2))
+        return Predicted([plain(each.label) for each in answers], known(confidences), known(costs))
+
+
+def parts_of(label: Any) -> Answer:
+    """Return what a function has returned, by its parts."""
+    if isinstance(label, Answer):
+        return label
+    return Answer(*label) if is_sure(label) else Answer(label)
+
+
+def known(numbers: Sequence[Any]) -> Sequence[Any] | None:
+    """Return numbers if any of them is known."""
+    return numbers if any(each == each for each in numbers) else None
 
 
 def is_sure(label: Any) -> bool:
@@ -268,6 +304,17 @@ def is_sure(label: Any) -> bool:
     if type(label) is not tuple or len(label) != 2 or not isinstance(label[1], float | np.floating):
         return False
     return bool(0.0 <= label[1] <= 1.0 or math.isnan(label[1]))
+
+
+class Returns(Fixed):
+    """An arm that only names a choice: its answer is that name, whatever the item."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def predict(self, items: Sequence[Item]) -> list[Label]:
+        """Return the name for every item."""
+        return [self.name] * len(items)
 
 
 class RunsElsewhere(Fixed):
@@ -343,6 +390,8 @@ def known_labels(classifier: Classifier) -> frozenset[Label] | None:
     """Return all labels that a classifier can give, or None if that is not known: a fitted one knows its classes."""
     if isinstance(classifier, SeesPart):
         return known_labels(classifier.classifier)
+    if isinstance(classifier, Fixed) and classifier.all_labels is not None:
+        return frozenset(classifier.all_labels)
     classes = getattr(classifier.model, "classes_", None) if isinstance(classifier, SklearnModel) else None
     try:
         return None if classes is None else frozenset(np.asarray(classes).tolist())
@@ -391,7 +440,18 @@ def predictions(name: str, classifier: Classifier, items: Sequence[Item]) -> Pre
     ):
         allowed = "a list of floats, one for each item"
         raise ClassifierError(f"the confidences of classifier {name!r} must be {allowed}, got {shown(sure)}")
+    costs = predicted.costs
+    if costs is not None and not (len(costs) == len(items) and all(map(is_cost, costs))):
+        allowed = "a list of numbers in [0, 1], one for each item, NaN where one is not known"
+        raise ClassifierError(f"the costs of classifier {name!r} must be {allowed}, got {shown(costs)}")
     return predicted
+
+
+def is_cost(cost: Any) -> bool:
+    """Tell whether this may be what an answer cost: a number in [0, 1], or NaN if that is not known."""
+    if isinstance(cost, bool) or not isinstance(cost, int | float | np.integer | np.floating):
+        return False
+    return bool(0.0 <= cost <= 1.0 or math.isnan(cost))
 
 
 def teach(name: str, classifier: Classifier, item: Item, label: Label) -> None:

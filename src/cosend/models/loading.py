@@ -4,6 +4,8 @@
     model = "old.joblib"      a pickle, also .pkl and .pickle: runs code, so only with trusted = true
     model = "old.onnx"        ONNX Runtime
     model = "models:young"    something in a Python module beside the file: see `python_modules.py`
+    model = "oip:https://..." something that answers over HTTP, also openai:, mlflow: and http: see `endpoints.py`
+    model = "return:large"    nothing but a name, for whoever asks the model themselves
 
 Paths are relative to the folder of the file. Whatever is wrong is a `ModelError` with what the file says, or a
 `SettingError` with the key.
@@ -13,7 +15,7 @@ from __future__ import annotations
 
 import pickle
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from io import BytesIO
 from pathlib import Path
@@ -22,7 +24,16 @@ from zipfile import ZipFile
 
 from cosend.checks import check_path, check_text
 from cosend.errors import ModelError, SettingError, in_one_line, install, listed, shown
-from cosend.models.adapters import Classifier, SeesAllBut, SeesOnly, SklearnModel, as_classifier, check_names
+from cosend.models.adapters import (
+    Classifier,
+    Returns,
+    SeesAllBut,
+    SeesOnly,
+    SklearnModel,
+    as_classifier,
+    check_names,
+)
+from cosend.models.endpoints import Endpoint, kind_of
 from cosend.models.onnx_model import OnnxColumns, as_skl2onnx, from_onnx
 from cosend.models.python_modules import first_on_the_path, from_module
 
@@ -31,22 +42,34 @@ MOST_UNPACKED: Final = 2**28  # bytes of a skops file, once it is unpacked, howe
 MOST_TIMES: Final = 20  # a larger one may be so many times as large as the file
 MOST_SCHEMA: Final = 2**25  # bytes that say what is in it: these are read before anything is known of the file
 TO_SKOPS: Final = "skops.io.dump(fitted, 'file.skops') writes a file that runs nothing"
+RETURN: Final = "return:"
 ALLOWED: Final = (
-    "a model is a file that ends in .skops, .onnx, .joblib, .pkl or .pickle, or module:callable, as in 'models:young'"
+    "a model is a file that ends in .skops, .onnx, .joblib, .pkl or .pickle, or module:callable, as in 'models:young', "
+    "or an endpoint, as in 'openai:https://host/v1#name', or return:NAME"
 )
 
 
 def load_model(
-    model: str, folder: Path, *, trusted: bool = False, features: Sequence[str] | None = None, hide: Sequence[str] = ()
+    model: str,
+    folder: Path,
+    *,
+    trusted: bool = False,
+    features: Sequence[str] | None = None,
+    hide: Sequence[str] = (),
+    options: Mapping[str, Any] | None = None,
 ) -> Classifier:
     """Return the classifier that a file in this folder names.
 
     `trusted` lets a pickle run, and a skops file have types that skops does not trust; it changes nothing for others.
-    The model sees only `features`, in this order, or else all but those of `hide`.
+    The model sees only `features`, in this order, or else all but those of `hide`. `options` are those of an endpoint.
     """
     check_text("model", model)
     check_path("model", model)
     _check_features(features, hide)
+    if kind_of(model) is not None:
+        return Endpoint(model, features=features, hide=hide, folder=folder, **(options or {}))
+    if model.startswith(RETURN):
+        return Returns(model.removeprefix(RETURN))
     classifier = _load(model, Path(folder), trusted)
     _check_needs(model, classifier, features, hide)
     if features is not None:

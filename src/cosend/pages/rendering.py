@@ -31,6 +31,7 @@ from cosend.charts.figures import (
 from cosend.engine.arm_health import PHASE_NAMES
 from cosend.pages.site_view import AxisView, Choice, Flow, Means, SiteView, Snapshot
 from cosend.pages.winning_arms import Square, Winner, interval, winner
+from cosend.report.verdict import learnt_words
 from cosend.runtime.inspection import Facts
 from cosend.text import counted, short_number, short_text
 from cosend.text import templates as templates_of
@@ -106,6 +107,7 @@ def _templates() -> Environment:
         "duration": duration,
         "few": lambda count: short_number(count) if count else "0",
         "latency": _latency,
+        "learnt": learnt_words,
         "percent": percent,
         "phase": PHASE_NAMES.__getitem__,
         "rate": lambda number: short_number(number) if number >= 10 else f"{number:.1f}",

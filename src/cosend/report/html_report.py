@@ -211,12 +211,14 @@ def quality_of(result: Result, *, other: bool = False) -> str:
 
 
 def few_lines(result: Result) -> list[Line]:
-    """Return the policies worth a line: that of the run, the best other, the paper's, never sending, and the oracle."""
+    """Return the policies worth a line: that of the run, the best other, without peers or learning, the paper's."""
     rows = {row["policy"]: row for row in result["overall"] if row["policy"] in result["curves"]}
     own = result["policy"]
     others = [row for row in rows.values() if not row["hindsight"] and row["policy"] != own]
     best = [max(others, key=lambda row: row["mean_reward"])["policy"]] if others else []
-    names = dict.fromkeys([*best, "CoS", "never send", "best fixed" if "never send" not in rows else ""])
+    names = dict.fromkeys(
+        [*best, "CoS", "never send", "nothing learnt", "best fixed" if "never send" not in rows else ""]
+    )
     shown = [name for name in names if name in rows and name != own]
     lines = [Line(own, "var(--text)", 2.6)] if own in rows else []
     lines += [Line(name, LINE_INKS[n], dashed=rows[name]["hindsight"]) for n, name in enumerate(shown)]

@@ -15,10 +15,10 @@ DIGITS: Final = 16  # of a hash, as people compare it
 MEANINGS: Final = {
     "ZoomingKLUCB": "cells that split where many items arrive, and an index for each arm",
     "MixedViews": "every part of the context forecasts every arm, weighted by how well it has done; the default",
-    "MixedViews, nothing learnt": "the default without the models that sites learn themselves",
+    "nothing learnt": "the same policy without the models that sites learn themselves",
     "CellKLUCB": "equal cells, and an index for each arm",
     "CoS": "the paper's algorithm: equal cells, explores by quota",
-    "never send": "the same policy at sites without peers",
+    "never send": "the same policy, with what sites learn themselves, at sites without peers",
     "epsilon-greedy": "all models of all sites as flat arms, by cell",
     "LinUCB": "all models of all sites as flat arms, linear in the context",
     "uniform random": "any model of any site",
@@ -30,6 +30,11 @@ MEANINGS: Final = {
     "best fixed": "the best model of all sites, known in advance",
     "oracle per cell": "the best model for every cell of the context, known in advance",
 }
+
+
+LEARNT: Final = {"grown": "trees learnt here", "stack": "all free models combined, learnt here"}
+WHEN: Final = "In the second half of the items, when sites have learnt what they can:"
+LEAST_ASKED: Final = 2.0  # percent of the items: below, a peer was only tried
 
 
 def sends(result: Result) -> bool:
@@ -122,6 +127,79 @@ def _next(result: Result, rival: Row) -> str:
     return f"{words}, and behind in {rival['behind_in']} of {counted(streams, 'stream')}."
 
 
+def learnt_words(row: Row) -> str:
+    """Return what an arm is that a site has learnt itself, and from how much; nothing for any other."""
+    learnt = row.get("learnt")
+    if not learnt:
+        return ""
+    what, labels, fitted = LEARNT[learnt["kind"]], round(learnt["labels"]), round(learnt["fitted"])
+    if learnt["kind"] == "stack":
+        return f"{what}, from {counted(labels, 'label')}"
+    return f"{what}, last fitted to {fitted:,} of {counted(labels, 'label')}" if fitted else f"{what}, not yet fitted"
+
+
+def why(result: Result) -> list[str]:
+    """Say for every site why it asks peers, or why not: a sentence for each peer that it asks."""
+    found = []
+    for site, known in result.get("why", {}).items():
+        asked = {peer: part for peer, part in known["peers"].items() if _share(part, known) >= LEAST_ASKED}
+        if known["items"] and not asked:
+            found.append(_why_kept(site, known))
+        order = sorted(asked, key=lambda peer: -float(asked[peer]["items"]))
+        found += [_why_asked(site, peer, known) for peer in order]
+    return found
+
+
+def _share(part: Row, known: Row) -> float:
+    return 100 * float(part["items"]) / max(1.0, float(known["items"]))
+
+
+def _why_asked(site: str, peer: str, known: Row) -> str:
+    part, costs = known["peers"][peer], known["costs"]
+    words, call = f"{site} asks {peer} for {_share(part, known):.0f}% of its items", _number(known, costs[peer])
+    if not part["known"]:
+        return f"{words}; a call costs {call}."
+    gained, best = float(part["gained"]) / part["known"], _best(part, costs)
+    words = f"{words}: there {peer} {_verb(known)} {_number(known, gained)}"
+    if best is None:
+        return f"{words}, and a call costs {call}."
+    loses = gained - costs[peer] < best[1] - costs[best[0]]
+    words = f"{words}, its own best, {best[0]}, {_number(known, best[1])}"
+    words += f" at a cost of {_number(known, costs[best[0]])}" if costs[best[0]] else ""
+    return f"{words}, and a call costs {call}{', which is more than it gains' if loses else ''}."
+
+
+def _why_kept(site: str, known: Row) -> str:
+    part, call = known["kept"], min(float(known["costs"][peer]) for peer in known["peers"])
+    words, best = f"{site} keeps {_share(part, known):.0f}% of its items", _best(part, known["costs"])
+    if best is None:
+        return f"{words}; a call costs {_number(known, call)}."
+    words = f"{words}: there its own best, {best[0]}, {_verb(known)} {_number(known, best[1])}"
+    least = best[1] - known["costs"][best[0]] + call
+    if round(least, 2) >= 1:
+        return f"{words}, and no peer can be so much better that a call at {_number(known, call)} pays."
+    must = f"{'be right' if known['is_accuracy'] else 'gain'} {_number(known, least)}"
+    return f"{words}, and a peer would have to {must} to be worth a call at {_number(known, call)}."
+
+
+def _best(part: Row, costs: Mapping[str, float]) -> tuple[str, float] | None:
+    """Return the site's own arm that would have earned most there, and its mean gain."""
+    least = max(1.0, part["known"] / 2)  # of the items must have an answer of its
+    means = {arm: float(gained) / known for arm, (known, gained) in part["own"].items() if known >= least}
+    return max(means.items(), key=lambda each: each[1] - costs[each[0]]) if means else None
+
+
+def _verb(known: Row) -> str:
+    return "is right" if known["is_accuracy"] else "gains"
+
+
+def _number(known: Row, value: float) -> str:
+    """Return an accuracy or a cost in %, or where answers have scores, as it is."""
+    if not known["is_accuracy"]:
+        return f"{value:.2f}"
+    return f"{100 * value:.0f}%" if value >= 0.1 else f"{100 * value:.2g}%" if value else "nothing"
+
+
 def setting(result: Result) -> str:
     streams = len(result["seeds"])
     seed = f"{counted(streams, 'seed')}: {result['seeds'][0]}" if streams == 1 else counted(streams, "seed")
@@ -174,7 +252,8 @@ def markdown(result: Result) -> str:
     heading = ["policy", "reward per item", known, *(["sent to peers in %"] if sent else [])]
     words = " ".join(filter(None, [verdict(result), more(result), result.get("others_see")]))
     sentences = words.replace(". ", ".\n")  # one sentence a line, as in all our pages
-    return "\n".join([sentences, "", *markdown_table(heading, lines)])
+    reasons = [f"- {each}" for each in why(result)]
+    return "\n".join([sentences, "", *markdown_table(heading, lines), *(["", WHEN, "", *reasons] if reasons else [])])
 
 
 def _cells(row: Row, sent: bool, best: bool) -> list[str]:

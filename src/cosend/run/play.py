@@ -21,7 +21,7 @@ Labels come as late for all of them as they come for the policy.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 
@@ -33,11 +33,12 @@ from cosend.algorithm.learner import Learner
 from cosend.algorithm.policies import MOST_CELLS, MOST_CUBE_AXES, CellKLUCB, CoS, EqualCells, Policy, ZoomingKLUCB
 from cosend.algorithm.values import View
 from cosend.axes import plain_name
+from cosend.engine.events import Chosen, Event
 from cosend.engine.learnt_arms import Learnt
 from cosend.engine.scoring import gain_of, right_or_wrong
 from cosend.errors import LabelWarning
 from cosend.models.adapters import Classifier, Label, Predicted, SeesPart
-from cosend.network import Network
+from cosend.network import Network, Turn
 from cosend.run.prepare import NOTHING, Gains, PolicyPerSite, Prepared, busiest, fresh_copy, policy_per_site
 from cosend.simulation.adaboost import MOST_FUNCTIONS, adaboost, sliding_window_adaboost
 from cosend.simulation.baselines import (
@@ -52,10 +53,11 @@ from cosend.simulation.baselines import (
 from cosend.simulation.feature_axes import features_with_axes
 from cosend.simulation.loop import Trace
 from cosend.simulation.simulate import simulate
-from cosend.site import weighted_views
+from cosend.site import LearntArm, Site, weighted_views
 from cosend.streams.table import Mask
 
 WINDOW: Final = 100  # of the sliding-window AdaBoost
+NOTHING_LEARNT: Final = "nothing learnt"
 HINDSIGHT: Final = ("oracle per cell", "best fixed", "best local")  # these know all labels in advance
 MOST_VALUES: Final = 20  # of a category that a linear model gets a column for
 NEED_PREDICTIONS: Final = (  # these choose among models whose predictions are known in advance
@@ -96,14 +98,15 @@ class Played(NamedTuple):
 
 def baselines(prepared: Prepared) -> Iterator[Played]:
     """Yield what every baseline would have done at every site; most may use all models of all sites."""
+    alone = without_peers(prepared) if len(prepared.network.sites) > 1 and not prepared.one_by_one else None
     for site in range(len(prepared.network.sites)):
         found, labelled = list[Played](), prepared.labelled(site)
         if not labelled.any():
             continue
         if len(prepared.known_models):
             found += [*_choosing(prepared, site), *_combining(prepared, site, prepared.costs(site))]
-        if len(prepared.network.sites) > 1 and not prepared.one_by_one:
-            found.append(_without_peers(prepared, site))
+        if alone is not None:
+            found.append(alone[site])
         yield from (each._replace(counted=labelled) for each in [*found, *_repeating(prepared, site)])
 
 
@@ -114,10 +117,10 @@ def _late(prepared: Prepared) -> int:
 
 def _repeating(prepared: Prepared, site: int) -> Iterator[Played]:
     labels, name = prepared.items.labels[prepared.items_of(site)], prepared.network.sites[site].name
-    free, known = np.zeros(len(labels)), prepared.labelled(site)
+    free, told = np.zeros(len(labels)), prepared.told(site)
     repeated = () if prepared.network.is_scored else (("previous label", persistence), ("commonest label", commonest))
     for policy, predicted in repeated:
-        said = predicted(labels, _late(prepared), known)
+        said = predicted(labels, _late(prepared), told)
         right = (said == labels).astype(np.float64)
         yield Played(policy, name, right, free, free, gained=_gained(prepared, said, labels))
 
@@ -130,8 +133,15 @@ def _gained(prepared: Prepared, said: Any, labels: Any) -> Floats:
     return np.array([_gain(prepared, label, truth) for label, truth in both], np.float64)
 
 
+def without_peers(prepared: Prepared) -> list[Played]:
+    """Play the policy of the run at sites without peers: the difference is what the network is worth."""
+    if not prepared.policy.learnt:
+        return [_without_peers(prepared, site) for site in range(len(prepared.network.sites))]
+    alone = play_sites(prepared, prepared.policy, peers=False)
+    return [each._replace(policy="never send", trained=None, explored=None) for each in _played(prepared, alone)]
+
+
 def _without_peers(prepared: Prepared, site: int) -> Played:
-    """Play the policy of the run at a site without peers: the difference is what the network is worth."""
     rows, name, own = prepared.rows_of(site), prepared.network.sites[site].name, prepared.owners == site
     seen, learner = prepared.inputs(prepared.policy), prepared.learner(prepared.network.sites[site], prepared.policy)
     items = seen["items"][prepared.places[:, site] != NOTHING, site : site + 1]
@@ -158,13 +168,14 @@ def _choosing(prepared: Prepared, site: int) -> Iterator[Played]:
     right, gained = (each[rows][:, known].astype(np.float64) for each in (_right(prepared), prepared.gains))
     values, contexts = gained - costs, prepared.contexts[rows]
     values[~prepared.labelled(site)] = np.nan
+    learnt_from = np.where(prepared.told(site)[:, None], values, np.nan)
     cells, own = cells_of(prepared, contexts), np.flatnonzero(owners == site)
     choosing: dict[str, Ints] = {
         "oracle per cell": per_cell_oracle(values, cells),
         "best fixed": best_fixed(values),
         **({"best local": own[best_fixed(values[:, own])]} if len(own) else {}),
-        "epsilon-greedy": epsilon_greedy(values, cells, seed=prepared.network.seed, delay=late),
-        "LinUCB": linucb(values, _as_numbers(prepared, contexts), delays=late),
+        "epsilon-greedy": epsilon_greedy(learnt_from, cells, seed=prepared.network.seed, delay=late),
+        "LinUCB": linucb(learnt_from, _as_numbers(prepared, contexts), delays=late),
         "uniform random": uniform_random(values, prepared.network.seed),
     }
     for policy, picked in choosing.items():
@@ -210,7 +221,8 @@ def _combining(prepared: Prepared, site: int, costs: Floats) -> Iterator[Played]
     said = np.concatenate([outputs[:first][prepared.training.known], outputs[first + items]])
     labels = truth[trained_on:]
     boosted = adaboost(said[:trained_on], truth[:trained_on], said[trained_on:])
-    slid = sliding_window_adaboost(said, truth, first=trained_on, window=WINDOW, delay=late)
+    comes = np.concatenate([np.ones(trained_on, np.bool_), prepared.told(site)[prepared.labelled(site)]])
+    slid = sliding_window_adaboost(said, truth, first=trained_on, window=WINDOW, delay=late, comes=comes)
     arrived = len(prepared.items_of(site))
     everything = np.full(arrived, float(costs.sum()))
     always = np.full(arrived, float(len(prepared.network.sites) > 1))
@@ -243,6 +255,8 @@ class Decided(NamedTuple):
     right: list[Floats]  # 1 or 0; without labels, the scores
     gained: list[Floats]
     notes: list[str]
+    own: list[Floats]  # [site]: [item, own arm]: what its answer gains or would gain, not a number where unknown
+    learnt: Sequence[Mapping[str, LearntArm]] = ()  # [site]: the arms that it learns itself, in the end
 
 
 class Outcome(NamedTuple):
@@ -291,7 +305,26 @@ def _simulated(prepared: Prepared, policy: PolicyPerSite, watch: Watch | None) -
         for site, learner in enumerate(learners):
             names = features_with_axes([features[item] for item in prepared.items_of(site).tolist()])
             notes.append(weights_note(learner.name, weighted_views(learner.views(), [*given, *names])))
-    return Decided(policy, learners, arms, phases, right, gained, notes)
+    own = [_own_gained(prepared, site, [*learner.arms.own], {}) for site, learner in enumerate(learners)]
+    return Decided(policy, learners, arms, phases, right, gained, notes, own)
+
+
+def _own_gained(prepared: Prepared, site: int, arms: Sequence[str], said: Mapping[str, Sequence[Any]]) -> Floats:
+    """Return [item, own arm]: what its answer gains or would gain; not a number where that is unknown.
+
+    said  by arm that the site learns itself: what it said about every item, None for nothing
+    """
+    models = [each.name for _, _, each in prepared.network.models()]
+    truths, rows = prepared.items.truths(), prepared.rows_of(site)
+    found = np.full((len(rows), len(arms)), np.nan)
+    for column, arm in enumerate(arms):
+        if arm in said:
+            both = zip(said[arm], prepared.items_of(site).tolist(), strict=True)
+            found[:, column] = [np.nan if label is None else _gain(prepared, label, truths[n]) for label, n in both]
+        elif prepared.predictions.known[models.index(arm)]:
+            found[:, column] = prepared.gains[rows, models.index(arm)]
+    found[~prepared.labelled(site)] = np.nan
+    return found
 
 
 def _errors_so_far(prepared: Prepared, trace: Trace, slots: int) -> float:
@@ -327,9 +360,22 @@ class Recorded(SeesPart):
         return item.number
 
 
-def play_sites(prepared: Prepared, policy: PolicyPerSite, watch: Watch | None = None) -> Decided:
-    """Play real sites, with models as they were before anything was played."""
+class Heard:
+    """A journal that keeps what learnt arms said about each item, None where they had learnt nothing yet."""
+
+    def __init__(self, arms: Iterable[str]) -> None:
+        self.said: dict[str, list[Label]] = {arm: [] for arm in arms}
+
+    def __call__(self, event: Event) -> None:
+        if isinstance(event, Chosen) and not event.again:
+            for arm, said in self.said.items():
+                said += event.opinions.get(arm, [None] * len(event.arms))
+
+
+def play_sites(prepared: Prepared, policy: PolicyPerSite, watch: Watch | None = None, *, peers: bool = True) -> Decided:
+    """Play real sites, with models as they were before anything was played; without peers each is alone."""
     notes: list[str] = []
+    heard = [Heard(policy.learnt.get(name, {})) for name in policy.by_site]
     with _label_warnings(notes):
         sites = [
             prepared.built.site(
@@ -339,16 +385,25 @@ def play_sites(prepared: Prepared, policy: PolicyPerSite, watch: Watch | None = 
                 score_local=score_local,
                 classifiers=_fresh_models(prepared, name) | _learnt(policy, name),
                 learnt=False,
+                journal=journal if journal.said else None,
             )
-            for name, (each, score_local) in policy.by_site.items()
+            for (name, (each, score_local)), journal in zip(policy.by_site.items(), heard, strict=True)
         ]
-        network = Network(sites, call_cost=prepared.network.call_costs())
+        costs = prepared.network.call_costs()
+        networks = [Network(sites, call_cost=costs)] if peers else [Network([site]) for site in sites]
         learners = [site.learner for site in sites]
-        arms, phases, right, gained = _run(prepared, network, learners, watch)
+        arms, phases, right, gained = _run(prepared, networks, learners, watch)
     notes += [
-        weights_note(site.name, site.weights()) for site in sites if site.engine.state.encoder.features is not None
+        weights_note(site.name, weighted_views(site.learner.views(), _plain_names(site)))
+        for site in sites
+        if site.engine.state.encoder.features is not None
     ]
-    return Decided(policy, learners, arms, phases, right, gained, notes)
+    own = [
+        _own_gained(prepared, site, [*learner.arms.own], journal.said)
+        for site, (learner, journal) in enumerate(zip(learners, heard, strict=True))
+    ]
+    learnt = [site.learnt() for site in sites]
+    return Decided(policy, learners, arms, phases, right, gained, notes, own, learnt)
 
 
 def _fresh_models(prepared: Prepared, site: str) -> dict[str, Classifier]:
@@ -367,21 +422,26 @@ def _learnt(policy: PolicyPerSite, site: str) -> dict[str, Any]:
 
 
 def _run(
-    prepared: Prepared, network: Network, learners: list[Learner], watch: Watch | None
+    prepared: Prepared, networks: Sequence[Network], learners: list[Learner], watch: Watch | None
 ) -> tuple[list[Ints], list[Ints], list[Floats], list[Floats]]:
     """Return [site] the arms and phases of all items, whether they were right, and what they gained."""
     first, labels = len(prepared.training), prepared.items.truths()
+    items = [prepared.items_of(site).tolist() for site in range(len(learners))]
     streams = {
-        site.name: ((Row(prepared.rows[item], first + item), labels[item]) for item in prepared.items_of(n).tolist())
+        site.name: (
+            (Row(prepared.rows[item], first + item), labels[item] if told else None)
+            for item, told in zip(items[n], prepared.told(n).tolist(), strict=True)
+        )
         for n, site in enumerate(prepared.network.sites)
     }
     number_of = {learner.name: number for number, learner in enumerate(learners)}
     arms, phases = ([list[int]() for _ in learners] for _ in range(2))
     right, gained = ([list[float]() for _ in learners] for _ in range(2))
     done, errors, pause = 0, 0.0, max(1, len(prepared.arrivals) // LOOKS)
-    for name, decision, truth in network.run(streams, label_delay=prepared.network.label_delay):
+    for name, decision, _ in _turns(networks, streams, prepared.network.label_delay):
         site = number_of[name]
         slot = len(right[site])
+        truth = labels[items[site][slot]]
         if watch is not None and slot % pause == 0 and slot > 0 and done and site == 0:
             watch(slot, errors / done)
         phases[site].append(decision.phase.value)
@@ -408,6 +468,11 @@ def _gain(prepared: Prepared, label: Any, truth: Any) -> float:
     return float(_equal(label, truth)) if reward is right_or_wrong else gain_of(reward, label, truth, "an item")
 
 
+def _turns(networks: Sequence[Network], streams: Mapping[str, Iterable[Any]], delay: int) -> Iterator[Turn]:
+    for network in networks:
+        yield from network.run({site: streams[site] for site in network.sites}, label_delay=delay)
+
+
 def _equal(label: Any, truth: Any) -> bool:
     try:
         return bool(label == truth)
@@ -427,9 +492,19 @@ def _label_warnings(notes: list[str]) -> Iterator[None]:
             notes.append(str(each.message))
 
 
+def _plain_names(site: Site) -> list[str]:
+    """Return the names of the axes of a site; a feature that has an axis twice has one name."""
+    return [*map(plain_name, site.axes[:-1]), *site.axis_names[len(site.axes) - 1 :]]  # features are the last
+
+
 def weights_note(site: str, trust: Mapping[str, View]) -> str:
-    heaviest = sorted(trust.items(), key=lambda each: -each[1].share)[:MOST_NAMED]
-    return f"what {site} goes by: " + ", ".join(f"{what} ({100 * view.share:.0f} %)" for what, view in heaviest)
+    """Say what a site goes by; a feature that has an axis twice, of the file and its own, is one."""
+    shares: dict[str, float] = {}
+    for view, known in trust.items():
+        what = " + ".join(dict.fromkeys(view.split(" + ")))
+        shares[what] = shares.get(what, 0.0) + known.share
+    heaviest = sorted(shares.items(), key=lambda each: -each[1])[:MOST_NAMED]
+    return f"what {site} goes by: " + ", ".join(f"{what} ({100 * share:.0f} %)" for what, share in heaviest)
 
 
 def _how_it_was_played(prepared: Prepared) -> Iterator[str]:
@@ -483,7 +558,7 @@ def other_policies(prepared: Prepared) -> list[PolicyPerSite]:
     ]
     others = [each for each in (default, paper, *alike) if each.name != prepared.policy.name]
     if prepared.policy.learnt:
-        others.insert(0, prepared.policy._replace(name=f"{prepared.policy.name}, nothing learnt", learnt={}))
+        others.insert(0, prepared.policy._replace(name=NOTHING_LEARNT, learnt={}))
     return others
 
 

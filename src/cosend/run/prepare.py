@@ -29,9 +29,10 @@ from cosend.config.sections import SiteSection
 from cosend.engine.encoding import Encoder
 from cosend.engine.scoring import gain_of, right_or_wrong
 from cosend.errors import ClassifierError, ContextError, NetworkFileError, SettingError, cut, in_one_line, listed, shown
-from cosend.models.adapters import Classifier, Item, Label, Predicted, predictions, teach
+from cosend.models.adapters import Classifier, Failure, Item, Label, Predicted, teach
 from cosend.models.built_in import Coded
 from cosend.simulation.simulate import NO_LABEL
+from cosend.site import answers_of
 from cosend.streams.table import Mask, Table
 
 NOTHING: Final = -1  # no item arrives in this slot
@@ -68,21 +69,23 @@ def predict_all(
     rows: Sequence[Item],
     classes: Sequence[Any],
     order: Sequence[Ints],
+    comes: Sequence[Mask],
     progress: Progress = no_progress,
 ) -> Predictions:
     """Ask every model about every row of a table.
 
     rows   the same as items
     order  [site]: the rows as they arrive there
+    comes  [site]: whether their labels come
     """
     found = _Found(built, rows, table.truths(), progress)
-    for site, own in zip(built.network.sites, order, strict=True):
+    for site, own, labelled in zip(built.network.sites, order, comes, strict=True):
         models = built.models(site.name)
         for name, model in models.items():
             if not model.learns:
                 found.ask_about_all_rows(name, model)
         if any(model.learns for model in models.values()):
-            found.teach_in_order(site, models, own.tolist())
+            found.teach_in_order(site, models, own.tolist(), labelled.tolist())
     names, code_of = [each.name for _, _, each in built.network.models()], {c: n for n, c in enumerate(classes)}
     columns = [_codes(found.labels.get(name, [None] * len(rows)), code_of) for name in names]
     notes = [
@@ -99,7 +102,7 @@ def predict_all(
         frozenset(found.labels) - found.failing.keys() - found.learning,
         list(found.unknown.values()),
         list(found.failing.values()),
-        notes,
+        [*notes, *found.paid.values()],
     )
 
 
@@ -111,16 +114,17 @@ class _Found:
         self.learning: set[str] = set()
         self.unknown: dict[str, str] = {}  # why its predictions cannot be known
         self.failing: dict[str, str] = {}  # why it has no prediction for some rows
+        self.paid: dict[str, str] = {}  # what to know of one that says what its answers cost
 
     def ask(self, name: str, model: Classifier, items: Sequence[Any]) -> Predicted:
-        """Return what a model says about items; if it fails on a batch, each item gets another try."""
-        try:
-            return predictions(name, model, items)
-        except ClassifierError as error:
-            if len(items) > 1:
-                return Predicted([label for item in items for label in self.ask(name, model, [item]).labels])
-            self.failing.setdefault(name, f"{name!r} cannot label every row ({cut(str(error), LONGEST_REASON)})")
-            return Predicted([None])
+        """Return what a model says about items, None where it fails."""
+        said = answers_of(name, model, items)
+        failures = [each for each in said.labels if type(each) is Failure]
+        if not failures:
+            return said
+        reason = cut(failures[0].reason, LONGEST_REASON)
+        self.failing.setdefault(name, f"{name!r} cannot label every row ({reason})")
+        return Predicted([None if type(each) is Failure else each for each in said.labels])
 
     def ask_about_all_rows(self, name: str, model: Classifier) -> None:
         count = len(self._rows)
@@ -142,11 +146,15 @@ class _Found:
 
     def _keep(self, name: str, parts: Iterable[Predicted]) -> None:
         self.labels[name], self.sure[name] = [], []
-        for labels, sure in parts:
+        for labels, sure, costs in parts:
             self.labels[name] += labels
             self.sure[name] += [math.nan] * len(labels) if sure is None else sure
+            if costs is not None and name not in self.paid:
+                self.paid[name] = f"{name!r} says what its answers cost; a run counts the cost that its file names"
 
-    def teach_in_order(self, site: SiteSection, models: dict[str, Classifier], order: list[int]) -> None:
+    def teach_in_order(
+        self, site: SiteSection, models: dict[str, Classifier], order: list[int], comes: list[bool]
+    ) -> None:
         """Ask and teach the models of a site that learn, unless what they learn depends on what is played."""
         self.learning.update(name for name, model in models.items() if model.learns)
         for name in (name for name, model in models.items() if model.learns):
@@ -160,8 +168,8 @@ class _Found:
         for n, row in enumerate(order):
             if n % AT_ONCE == 0:
                 self._progress(" and ".join(students.names), n, len(order))
-            earlier = order[n - late] if n >= late else None
-            if earlier is not None and self._truths[earlier] is not None:  # else its label never comes
+            if n >= late and comes[n - late]:
+                earlier = order[n - late]
                 students.learn(self._rows[earlier], self._truths[earlier])
             students.predict(self._rows[row], row)
         for name in students.names:
@@ -246,6 +254,7 @@ class Prepared(NamedTuple):
     items: Table
     rows: list[dict[str, Any]]  # the items as sites get them
     arrivals: Ints  # [slot, site]: the item that arrives, or NOTHING
+    comes: Mask  # [slot, site]: whether its label comes
     contexts: Floats  # [arrival, axis]; for a category, codes that all sites share
     places: Ints  # [slot, site]: the row in `contexts` and `right`, or NOTHING
     right: npt.NDArray[np.uint8]  # [arrival, model]; 0 where the prediction is unknown, and everywhere without labels
@@ -285,9 +294,9 @@ class Prepared(NamedTuple):
     def delays(self) -> int | Ints:
         """How many slots later labels are known: for all, or for each [slot, site] if some never come."""
         delay = self.network.label_delay
-        if not self.items.unlabelled:
+        if self.comes[self.arrivals != NOTHING].all():
             return delay
-        return np.where(self.items.known[self.arrivals], delay, NO_LABEL)  # any value where nothing arrives
+        return np.where(self.comes, delay, NO_LABEL)  # any value where nothing arrives
 
     @property
     def features(self) -> list[Mapping[str, Any]]:
@@ -319,7 +328,13 @@ class Prepared(NamedTuple):
         return self.network.watches and any(each.mixes for each in policy.policies)
 
     def labelled(self, site: int) -> Mask:
+        """Return for every item of a site whether its true label is known, here if not there."""
         return self.items.known[self.items_of(site)]
+
+    def told(self, site: int) -> Mask:
+        """Return for every item of a site whether its label comes there."""
+        told: Mask = self.comes[self.arrivals[:, site] != NOTHING, site]
+        return told
 
     def inputs(self, policy: PolicyPerSite) -> Mapping[str, Any]:
         inputs = {"contexts": self.contexts, "gains": self.gains, "items": self.places}
@@ -349,7 +364,15 @@ class Prepared(NamedTuple):
         return np.where(self.owners == site, own, called)
 
     def first_slots(self, slots: int) -> Prepared:
-        return self._replace(arrivals=self.arrivals[:slots], places=self.places[:slots])
+        arrived = int((self.arrivals[:slots] != NOTHING).sum())
+        return self._replace(
+            arrivals=self.arrivals[:slots],
+            comes=self.comes[:slots],
+            places=self.places[:slots],
+            contexts=self.contexts[:arrived],
+            right=self.right[:arrived],
+            gains=self.gains[:arrived],
+        )
 
 
 def prepare(network: NetworkFile, folder: Path, progress: Progress = no_progress) -> Prepared:
@@ -361,15 +384,17 @@ def prepare(network: NetworkFile, folder: Path, progress: Progress = no_progress
     first = network.training
     training, items = table.part(0, first), table.part(first, len(table))
     arrivals = arrivals_at(network, items)
-    order = [first + own[own != NOTHING] for own in arrivals.T]
+    comes, arrived = coming(network, arrivals, items), (arrivals != NOTHING).T
+    order = [first + own[here] for own, here in zip(arrivals.T, arrived, strict=True)]
+    told = [own[here] for own, here in zip(comes.T, arrived, strict=True)]
     if not items.known.any():
         wrong = f"stream: none of the {len(items):,} rows that arrive has a label, at least one is needed"
         raise NetworkFileError(SOURCE, [wrong])
     rows = [item for item, _ in table.rows()]
-    predictions = predict_all(built, table, rows, classes, order, progress)
+    predictions = predict_all(built, table, rows, classes, order, told, progress)
     given: list[Axis] = [axis for axis in built.axes if not axis.watches and not axis.hears]
     axes = given or [Time(busiest(arrivals))]
-    places, contexts = contexts_of(arrivals, rows[first:], items.truths(), axes, network.label_delay)
+    places, contexts = contexts_of(arrivals, comes, rows[first:], items.truths(), axes, network.label_delay)
     prepared = Prepared(
         network=network,
         built=built,
@@ -377,6 +402,7 @@ def prepare(network: NetworkFile, folder: Path, progress: Progress = no_progress
         items=items,
         rows=rows[first:],
         arrivals=arrivals,
+        comes=comes,
         contexts=contexts,
         places=places,
         right=right_about(predictions, items, classes)[arrivals[arrivals != NOTHING]],
@@ -386,9 +412,9 @@ def prepare(network: NetworkFile, folder: Path, progress: Progress = no_progress
         given=given,
         axes=axes,
         policy=policy_per_site(network, built.policy),
-        one_by_one=[*predictions.unknown, *predictions.incomplete, *_beyond_simulation(network, arrivals, items)],
+        one_by_one=[*predictions.unknown, *predictions.incomplete, *_beyond_simulation(network, arrivals, comes)],
         notes=[
-            *_unlabelled_notes(training, items),
+            *_unlabelled_notes(network, training, items),
             *_unused_confusions(network, classes),
             *(() if network.is_scored else predictions.notes),
         ],
@@ -432,7 +458,10 @@ def gains_about(predictions: Predictions, items: Table, classes: list[Any], buil
     return gains
 
 
-def _unlabelled_notes(training: Table, items: Table) -> Iterator[str]:
+def _unlabelled_notes(network: NetworkFile, training: Table, items: Table) -> Iterator[str]:
+    few = [f"{100 * site.label_share:.3g}% at {site.name}" for site in network.sites if site.label_share < 1]
+    if few:
+        yield f"labels come for a share of the items only, {' and '.join(few)}; all items count"
     if items.unlabelled:
         yield (
             f"{items.unlabelled:,} of {len(items):,} items have no label: they are decided as all others are, "
@@ -448,8 +477,9 @@ def _unused_confusions(network: NetworkFile, classes: Sequence[Any]) -> Iterator
             yield f"reward.confusions.{n}.truth: {shown(each.truth)} never occurs; the labels are {listed(classes)}"
 
 
-def _beyond_simulation(network: NetworkFile, arrivals: Ints, items: Table) -> Iterator[str]:
+def _beyond_simulation(network: NetworkFile, arrivals: Ints, comes: Mask) -> Iterator[str]:
     """Yield what real sites can do and the compiled simulation cannot."""
+    missing = int(((arrivals != NOTHING) & ~comes).sum(axis=0).max())
     for axis in network.context:
         if axis.kind == "category":
             yield f"{axis.feature!r} is a category"
@@ -457,7 +487,7 @@ def _beyond_simulation(network: NetworkFile, arrivals: Ints, items: Table) -> It
         yield f"the context has opinions ({', '.join(axis.title for axis in network.heard)})"
     if network.patience != Patience():
         yield "labels are not awaited forever"
-    elif items.unlabelled + network.label_delay > Patience().max_pending:
+    elif missing + network.label_delay > Patience().max_pending:
         yield "more labels are missing than a site waits for"
     if network.strict_labels:
         yield "labels are strict"
@@ -482,8 +512,20 @@ def arrivals_at(network: NetworkFile, items: Table) -> Ints:
     return arrivals
 
 
+def coming(network: NetworkFile, arrivals: Ints, items: Table) -> Mask:
+    """Return [slot, site]: whether the label of the item that arrives will come."""
+    comes = np.zeros(arrivals.shape, np.bool_)
+    for number, site in enumerate(network.sites):
+        here = arrivals[:, number] != NOTHING
+        comes[here, number] = items.known[arrivals[here, number]]
+        if site.label_share < 1:
+            drawn = np.random.default_rng([network.seed, number]).random(len(comes))
+            comes[:, number] &= drawn < site.label_share
+    return comes
+
+
 def contexts_of(
-    arrivals: Ints, rows: list[dict[str, Any]], labels: list[Any], axes: list[Axis], delay: int
+    arrivals: Ints, comes: Mask, rows: list[dict[str, Any]], labels: list[Any], axes: list[Axis], delay: int
 ) -> tuple[Ints, Floats]:
     """Return [slot, site]: the row of the context of every arrival, and the contexts, read as a real site does."""
     places = np.where(arrivals == NOTHING, NOTHING, np.cumsum(arrivals.ravel() != NOTHING).reshape(arrivals.shape) - 1)
@@ -491,11 +533,12 @@ def contexts_of(
     codes = Encoder(axes).codes  # all sites share them here
     at_once = 1 if any(isinstance(axis, PreviousLabel) for axis in axes) else max(1, len(arrivals))
     for site in range(arrivals.shape[1]):
-        encoder, own = Encoder(axes), arrivals[arrivals[:, site] != NOTHING, site].tolist()
+        here = arrivals[:, site] != NOTHING
+        encoder, own, told = Encoder(axes), arrivals[here, site].tolist(), comes[here, site].tolist()
         encoder.codes = codes
         for n in range(0, len(own), at_once):
             known = n - max(1, delay)  # the newest item with a label, which matters if items go one by one
-            if known >= 0 and labels[own[known]] is not None:
+            if known >= 0 and told[known]:
                 encoder.remember_label([known + 1], [labels[own[known]]])
             some = own[n : n + at_once]
             columns = _read(axes, rows, some)

@@ -15,9 +15,11 @@ from cosend.algorithm.policies import EqualCells
 from cosend.axes import PreviousLabel
 from cosend.axis_format import ticks_of
 from cosend.config.sections import AxisSection
+from cosend.engine.scoring import right_or_wrong
 from cosend.errors import CosendError, install
 from cosend.run.play import Decided, Outcome, Played, slices_of, summary, what_others_see
 from cosend.run.prepare import NOTHING, Prepared
+from cosend.streams.table import Mask
 from cosend.text import short_text
 
 PHASE_BINS: Final = 50  # of the phases over time
@@ -57,6 +59,7 @@ def one_stream(prepared: Prepared, outcome: Outcome) -> dict[str, Any]:
         "models": {site.name: models(prepared, outcome, n) for n, site in enumerate(prepared.network.sites)},
         "known_by": prepared.known_by,
         "money": None if money is None else {"unit": money.unit, "currency": money.currency},
+        "why": why(prepared, outcome.first),
         "rows": summary(outcome.played, known=prepared.all_known, is_scored=prepared.network.is_scored),
         "error_curves": {} if prepared.network.is_scored else error_curves(outcome.played),
         "curves": curves(outcome.played, is_scored=prepared.network.is_scored),
@@ -71,8 +74,9 @@ def models(prepared: Prepared, outcome: Outcome, site: int) -> list[dict[str, An
     """Return a row for every arm of a site: what the policy used it for, and what a model would earn alone.
 
     The error is that of the items for which it was used and whose label is known; None if there is none, or if nothing
-    is known of it alone.
+    is known of it alone. What an arm that the site learns itself earns alone counts from its first answer on.
     """
+    learnt = outcome.first.learnt[site] if outcome.first.learnt else {}
     learner, name = outcome.first.learners[site], prepared.network.sites[site].name
     own = next(each for each in outcome.played if (each.policy, each.site) == (prepared.policy.name, name))
     arms = outcome.first.arms[site]
@@ -85,6 +89,9 @@ def models(prepared: Prepared, outcome: Outcome, site: int) -> list[dict[str, An
         used = arms == number
         right = float(own.right[used & known].mean()) if (used & known).any() else None
         is_known = number < len(functions) and known.any() and prepared.predictions.known[functions[number]]
+        alone = float(net[:, functions[number]].mean()) if is_known else None
+        if name in learnt:
+            alone = _mean_known(outcome.first.own[site][:, number] - learner.arms.own[name])
         found.append(
             {
                 "model": name,
@@ -92,10 +99,53 @@ def models(prepared: Prepared, outcome: Outcome, site: int) -> list[dict[str, An
                 "cost": float(own.paid[used].sum()),
                 "error": None if right is None or is_scored else 100 * (1.0 - right),
                 "score": right if is_scored else None,
-                "alone": float(net[:, functions[number]].mean()) if is_known else None,
+                "alone": alone,
+                "learnt": learnt[name]._asdict() if name in learnt else None,
             }
         )
     return found
+
+
+def why(prepared: Prepared, decided: Decided) -> dict[str, Any]:
+    """Return for every site with peers what speaks for asking them, counted in the second half of its items.
+
+    That is what a peer gained where it was asked, and what each of the site's own arms would have gained there; and the
+    same for what the site kept. By then a policy has learnt what it can.
+    """
+    found = {}
+    for site, learner in enumerate(decided.learners):
+        arms, own = decided.arms[site], len(learner.arms.own)
+        late = np.arange(len(arms)) >= len(arms) // 2
+        if learner.arms.peers:
+            found[learner.name] = {
+                "is_accuracy": prepared.built.reward is right_or_wrong and not prepared.network.is_scored,
+                "items": int(late.sum()),
+                "costs": {**learner.arms.own, **learner.arms.peers},
+                "kept": _who_was_right(prepared, decided, site, late & (arms < own)),
+                "peers": {
+                    peer: _who_was_right(prepared, decided, site, late & (arms == number))
+                    for number, peer in enumerate(learner.arms.peers, start=own)
+                },
+            }
+    return found
+
+
+def _who_was_right(prepared: Prepared, decided: Decided, site: int, here: Mask) -> dict[str, Any]:
+    """Count the items of a part, those whose label is known, and what on these each arm gains or would gain."""
+    known = here & prepared.labelled(site)
+    own = decided.own[site][known]
+    counts = zip((~np.isnan(own)).sum(axis=0).tolist(), np.nansum(own, axis=0).tolist(), strict=True)
+    return {
+        "items": int(here.sum()),
+        "known": int(known.sum()),
+        "gained": float(decided.gained[site][known].sum()),
+        "own": {arm: [*each] for arm, each in zip(decided.learners[site].arms.own, counts, strict=True)},
+    }
+
+
+def _mean_known(values: Floats) -> float | None:
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if len(known) else None
 
 
 def axis_sections(prepared: Prepared) -> list[AxisSection]:
@@ -342,6 +392,7 @@ def averaged(results: Sequence[dict[str, Any]]) -> dict[str, Any]:
         "seeds": [each["seed"] for each in results],
         "data": [each["data"] for each in results],
         "models": _mean([each["models"] for each in results]),
+        "why": _mean([each["why"] for each in results]),
         "rows": _mean_rows([each["rows"] for each in results]),
         "overall": [_overall(policy, [each["rows"] for each in results], first["policy"]) for policy in policies],
         "error_curves": _mean([each["error_curves"] for each in results]),

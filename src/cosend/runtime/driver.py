@@ -163,9 +163,9 @@ class Driver:
     def _take_answers(self, need: RunModel, start: int, answers: Predicted) -> None:
         labels = checked(need.model, answers.labels)
         if need.is_opinion:
-            self.engine.heard(need, start, labels, answers.confidences)
+            self.engine.heard(need, start, labels, answers.confidences, answers.costs)
         else:
-            self.engine.answered(need, start, labels)
+            self.engine.answered(need, start, labels, costs=answers.costs)
 
     def _fit(self, need: FitTrees) -> None:
         """Fit trees, in a thread of their own."""

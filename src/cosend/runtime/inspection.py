@@ -17,7 +17,7 @@ from cosend.algorithm.values import Cell
 from cosend.engine.events import Event, decode
 from cosend.errors import DecisionError
 from cosend.runtime.past_decisions import Past, recall, recall_all
-from cosend.site import weighted_views
+from cosend.site import learnt_by, weighted_views
 from cosend.store.log_index import LogIndex
 from cosend.version import VERSION
 
@@ -85,7 +85,7 @@ class Inspection:
         """Return every arm: its cost, what is known about it, and whether it is used now."""
         site, arms = self.site, self.site.state.learner.arms
         rewards, counts = self._overall()
-        money = site.setup.money
+        money, learnt = site.setup.money, learnt_by(site.state)
         found = []
         for number, (name, cost) in enumerate(self._costs().items()):
             by_phase = {phase: count for (arm, phase), count in site.counts.decisions.items() if arm == name}
@@ -93,6 +93,7 @@ class Inspection:
                 {
                     "name": name,
                     "kind": "local" if name in arms.own else "peer",
+                    "learnt": learnt[name]._asdict() if name in learnt else None,
                     "cost": cost,
                     "price": None if money is None else money.price(cost),
                     "paused": name in arms.paused,

@@ -31,8 +31,10 @@ from cosend.engine.site_state import SiteState
 from cosend.engine.snapshot import Freezing
 from cosend.errors import ArmError, CosendError, StateError, Unavailable, in_one_line
 from cosend.models.adapters import RunsElsewhere, all_known_labels
+from cosend.models.endpoints import Endpoint
 from cosend.runtime.client_requests import Result
 from cosend.runtime.driver import Driver
+from cosend.runtime.endpoint_calls import Calling
 from cosend.runtime.gossip import traffic_of, written
 from cosend.runtime.label_history import RunningCounts
 from cosend.runtime.label_intake import Given, Heard, Labelling
@@ -202,7 +204,9 @@ class RunningSite:
         return engine
 
     def _worker(self, arm: str, model: Any) -> Worker:
-        limit_s = self.setup.limits_s.get(arm, LIMIT_S)
+        limit_s = self.setup.limits_s.get(arm, model.limit_s if isinstance(model, Endpoint) else LIMIT_S)
+        if isinstance(model, Endpoint):
+            return Calling(arm, model, limit_s, start=self._do)
         if isinstance(model, RunsElsewhere):
             return Elsewhere(arm, model, limit_s, site=self.setup.name, link=self._elsewhere, start=self._do)
         return Worker(arm, model, limit_s, 1 if model.learns else self.setup.threads.get(arm, THREADS), self.lane)
@@ -446,7 +450,7 @@ class RunningSite:
         if not self.is_ready:
             return
         setup, driver, commits = self.setup, self.running, self.commits
-        longest_s = max(setup.deadline_s, LIMIT_S, *setup.limits_s.values())
+        longest_s = max(setup.deadline_s, LIMIT_S, *(worker.limit_s for worker in self.workers.values()))
         decisions_s = self._decisions.seconds(driver.engine.moves, awaited=driver.in_flight > 0)
         writes_s = self._writes.seconds(commits.written, awaited=commits.is_busy)
         if self.state.is_behind:

@@ -100,5 +100,6 @@ def set_up_logs(site: str, form: Literal["json", "text"]) -> None:
         logging.getLogger(name).propagate = True
     logging.getLogger("uvicorn.access").disabled = True  # metrics count requests; a line for each would cost more
     logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
+    logging.getLogger("httpx").setLevel(logging.WARNING)  # which would write a line for each call of an endpoint
     is_noise = "eof_received"  # of nats-py
     logging.getLogger("asyncio").addFilter(lambda record: is_noise not in record.getMessage())

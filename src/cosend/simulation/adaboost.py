@@ -19,6 +19,7 @@ from cosend.errors import SettingError
 
 Outputs = npt.NDArray[Any]  # [item, function], 0 or 1
 Labels = npt.NDArray[Any]  # [item], 0 or 1
+Mask = npt.NDArray[np.bool_]
 
 ROUNDS: Final = 50
 NEVER_WRONG: Final = 1e-10
@@ -36,12 +37,20 @@ def adaboost(outputs: Outputs, labels: Labels, new_outputs: Outputs) -> Ints:
 
 
 def sliding_window_adaboost(
-    outputs: Outputs, labels: Labels, *, first: int, window: int, every: int | None = None, delay: int = 1
+    outputs: Outputs,
+    labels: Labels,
+    *,
+    first: int,
+    window: int,
+    every: int | None = None,
+    delay: int = 1,
+    comes: Mask | None = None,
 ) -> Ints:
     """Predict the labels from item `first` on, retrained on the last `window` labelled items.
 
     every  how many items between two trainings; the window's length if not given
     delay  how many items later a label is known: 1 is before the next item
+    comes  [item]: whether its label ever comes; by default all do
     """
     patterns = _patterns(outputs)
     check_whole("window", window)
@@ -54,7 +63,11 @@ def sliding_window_adaboost(
     predicted = np.zeros(len(labels) - first, np.int64)
     weights, scratch = np.zeros((2, 1 << outputs.shape[1])), np.zeros((2, 1 << outputs.shape[1]))
     votes = np.zeros(outputs.shape[1])
-    _slide(patterns, _zero_or_one(labels), first, window, every, delay - 1, weights, scratch, votes, predicted)
+    labelled = np.arange(len(labels)) if comes is None else np.flatnonzero(comes)
+    if len(labelled) < window or labelled[window - 1] > first - delay:
+        raise SettingError("comes", len(labelled), f"labels of {window} items before the first")
+    rows = (patterns, _zero_or_one(labels), labelled)
+    _slide(*rows, first, window, every, delay - 1, weights, scratch, votes, predicted)
     return predicted
 
 
@@ -76,6 +89,7 @@ def _zero_or_one(values: npt.NDArray[Any]) -> Ints:
 def _slide(
     patterns: Ints,
     labels: Ints,
+    labelled: Ints,
     first: int,
     window: int,
     every: int,
@@ -85,7 +99,8 @@ def _slide(
     votes: Floats,
     predicted: Ints,
 ) -> None:
-    for t in range(first - late - window, first - late):
+    known = int(np.searchsorted(labelled, first - late))  # how many labels have come
+    for t in labelled[known - window : known]:
         weights[labels[t], patterns[t]] += 1.0
     for t in range(first, len(labels)):
         if (t - first) % every == 0:
@@ -93,9 +108,11 @@ def _slide(
                 scratch[0, pattern], scratch[1, pattern] = weights[0, pattern], weights[1, pattern]
             train(scratch, votes, ROUNDS)
         predicted[t - first] = vote(votes, patterns[t])
-        known, gone = t - late, t - late - window
-        weights[labels[known], patterns[known]] += 1.0
-        weights[labels[gone], patterns[gone]] -= 1.0
+        while known < len(labelled) and labelled[known] <= t - late:
+            new, gone = labelled[known], labelled[known - window]
+            weights[labels[new], patterns[new]] += 1.0
+            weights[labels[gone], patterns[gone]] -= 1.0
+            known += 1
 
 
 @entry_point

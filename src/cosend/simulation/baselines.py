@@ -31,7 +31,7 @@ def persistence(labels: npt.NDArray[Any], delay: int = 1, comes: Mask | None = N
     comes = np.ones(len(labels), np.bool_) if comes is None else comes
     newest = np.maximum.accumulate(np.where(comes, np.arange(len(labels)), -1)) if len(labels) else np.zeros(0, int)
     known = np.concatenate([np.full(min(delay, len(labels)), -1), newest[: max(0, len(labels) - delay)]])
-    smallest = np.unique(labels[comes])[:1]
+    smallest = np.unique(labels[comes] if comes.any() else labels)[:1]
     return np.where(known < 0, smallest, labels[known]) if len(labels) else labels
 
 
