@@ -46,17 +46,14 @@ MODELS = "\n".join(
     for name, limit in {"young": 125, "any_age": 135, "for_the_middle": 140}.items()
 )
 # What a part of a file is a part of.
-REST = """
-[[context]]
-feature = "age"
-range = [0, 100]
-
+SITE = """
 [[sites]]
 name = "north"
 [[sites.classifiers]]
 name = "young"
 model = "models:young"
 """
+REST = '[[context]]\nfeature = "age"\nrange = [0, 100]\n' + SITE
 
 
 def pieces(page: Path) -> list[tuple[str, str]]:
@@ -122,7 +119,8 @@ def done_by_a_reader(page: Path, options: str = "") -> list[str]:
     for kind, text in to_do(page):
         if kind == "toml":
             tables = tomllib.loads(text)
-            Path("network.toml").write_text(text if "context" in tables else REST + text)
+            whole = text if "sites" in tables else text + SITE
+            Path("network.toml").write_text(whole if "context" in tables else REST + text)
             verbs = ["validate", "run"] if "stream" in tables else ["validate"]
             seen += [printed(f"cosend {verb} network.toml") for verb in verbs]
         else:

@@ -107,5 +107,5 @@ def test_the_notebook_runs_and_shows_tables() -> None:
     shown = [out for cell in book.cells for out in cell.get("outputs", [])]
     assert sum("text/html" in out.get("data", {}) for out in shown) == 5
     *_, asked, waiting, _ = shown  # and the cell with two sites can be run again
-    assert asked["text"].split() == ["20", "young", "40", "young", "60", "south", "80", "south"]
+    assert asked["text"].split() == ["20", "stack", "40", "stack", "60", "south", "80", "south"]
     assert waiting["text"] == "0 and 0 wait\n"

@@ -367,7 +367,8 @@ class Site:
         None, NaN, NaT and `pd.NA` are no label: it is missing, and the decision stays pending. So are they no score.
 
         score  what the answer was worth, where no true label is known: in [0, 1], or in the units of the `Reward`. By
-               arm, where more is known: that of the arm that was used, and of free local models beside it.
+               arm, where more is known: that of the arm that was used, and of free local models beside it. An arm that
+               the site learns itself has the score of a model that said the same.
 
         A score teaches the site whom to use. Models, and arms that the site learns itself, learn from labels only.
 
@@ -656,7 +657,8 @@ class Site:
     def predict(self, arm: str, items: Sequence[Any]) -> list[Any]:
         """Return what a local model says about items: nothing is decided, learnt or remembered.
 
-        An arm that the site learns itself hears the others, and says None before it has learnt anything.
+        An arm that the site learns itself hears the others; before it has learnt anything, it says None, and a stack
+        what most of the others say.
         """
         if arm not in self.engine.state.learnt.kinds:
             return predictions(arm, self.classifiers[arm], items).labels
@@ -692,9 +694,9 @@ class Site:
         >>> print(site.summary())
         here: 1 item, 0 labels pending
         arm     kind  cost  decisions  share  labels  mean reward  state
-        one    local     0          1  100 %       1        1.000
+        one    local     0          0    0 %       0
         grown  local     0          0    0 %       0
-        stack  local     0          0    0 %       0
+        stack  local     0          1  100 %       1        1.000
         """
         learner, counts = self.learner, self.engine.counts
         states = dict.fromkeys(self.backing_off(), "backing off") | dict.fromkeys(learner.arms.paused, "paused")

@@ -215,7 +215,7 @@ def test_settings_that_make_no_sense_are_refused() -> None:
 
 def test_a_state_of_another_version_or_damaged_is_refused() -> None:
     state = alone().state()
-    with pytest.raises(StateError, match="version 99; this cosend reads version 7"):
+    with pytest.raises(StateError, match="version 99; this cosend reads version 8"):
         Learner.from_state(State({**state.facts, "version": 99}, state.arrays))
     with pytest.raises(StateError, match="damaged"):
         Learner.from_state(State(state.facts, {name: a for name, a in state.arrays.items() if name != "cells"}))

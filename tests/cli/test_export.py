@@ -126,8 +126,8 @@ def test_opinions_are_columns_that_may_be_empty(tmp_path: Path) -> None:
     axes = [Confidence("sure"), Says("sure"), Says("stack")]
     folder = a_folder(tmp_path / "north", work, classifiers=models, costs={}, axes=axes)
     contexts = [
-        {"confidence of sure": None, "what sure says": "well", "what stack says": None},
-        {"confidence of sure": 0.75, "what sure says": "ill", "what stack says": None},
+        {"confidence of sure": None, "what sure says": "well", "what stack says": "well"},
+        {"confidence of sure": 0.75, "what sure says": "ill", "what stack says": "ill"},
     ]
     assert [row["context"] for row in rows_of(export(folder))] == contexts
     assert export(folder, "--to", tmp_path / "all.parquet").exit_code == 0

@@ -327,13 +327,15 @@ class Conformance:
 
     def test_a_score_counts_as_gain_and_teaches_no_model(self, make: Make) -> None:
         driver = make(models={"a": "says('well')", "learns": "Majority()"}, learnt=None)
+        used = set()
         for n in range(8):
             (made,) = driver.classify(ITEM)
-            assert made.arm in ("a", "learns")  # learnt arms have nothing to say
+            used.add(made.arm)
             assert driver.score(made, n / 10) == "learnt"
+        assert used == {"a", "learns", "stack"}  # which lets the others vote, and does not hide them after a score
         assert driver.pending() == 0
         assert driver.taught("learns", 0) == []
-        assert sum(driver.labels_of(arm) for arm in ("a", "learns")) == 8
+        assert sum(driver.labels_of(arm) for arm in ("a", "learns", "stack")) == 8
         assert all(0.0 <= gain <= 0.7 for gain in driver.gains().values())
 
     def test_with_scores_alone_the_best_arm_is_found(self, make: Make) -> None:
@@ -445,17 +447,17 @@ class Conformance:
 
     def test_nothing_that_costs_is_run_for_a_stack(self, make: Make) -> None:
         driver = make(models={"free": "says('ill')", "dear": "says('well')"}, costs={"dear": 0.9}, learnt=True)
-        made = answers(driver, 12)
-        assert [driver.calls_of("free"), driver.calls_of("dear")] == [12, sum(each.arm == "dear" for each in made)]
-        assert driver.labels_of("stack") == 11  # it says nothing before the first label
+        made = answers(driver, 8)
+        assert [driver.calls_of("free"), driver.calls_of("dear")] == [8, sum(each.arm == "dear" for each in made)]
+        assert driver.labels_of("stack") == 8  # before the first label, the others vote
 
     def test_a_stack_does_without_models_that_fail_are_silent_or_paused(self, make: Make) -> None:
         models = {"bad": "fails()", "silent": "silent()", "home": "says('ill')", "off": "says('well')"}
         driver = make(models=models, learnt=True)
         driver.pause("off")
         made = answers(driver, 12)
-        assert {each.arm for each in made} == {"home", "stack"}
-        assert told(made)[-1] == ("stack", "well")
+        assert {each.arm for each in made} <= {"home", "stack"}
+        assert [told(made)[0], told(made)[-1]] == [("stack", "ill"), ("stack", "well")]
         assert driver.calls_of("off") == 0
         assert driver.calls_of("home") == 12
 
@@ -472,7 +474,8 @@ class Conformance:
         self, make: Make, fields: dict[str, Any]
     ) -> None:
         driver = make(**{"models": {"home": "says('ill')"}, "learnt": None, **fields})
-        assert {each.arm for each in answers(driver, 12)} == ({"home"} if fields else {"home", "stack"})
+        used = {each.arm for each in answers(driver, 12)}
+        assert used == {"home"} if fields else "stack" in used
 
 
 class TestSite(Conformance):

@@ -154,7 +154,9 @@ def assert_trees_are_the_same(seed: int, count: int, rounds: int) -> int:
     axes, classes = draw.randint(1, 3), draw.choice([2, 2, 3, 5])
     values, codes = drawn_items(draw, count, axes, classes)
     trees = fit(np.array(values, np.float32), np.array(codes, np.int64), classes)
-    twin = BoostingTwin(values, codes, classes, rounds, compared_from=boosting.COMPARED_FROM)
+    twin = BoostingTwin(
+        values, codes, classes, rounds, compared_from=boosting.COMPARED_FROM, compared=boosting.COMPARED
+    )
     assert trees.is_sound
     assert trees.first.tolist() == twin.first
     assert [[edge for edge in axis if edge < math.inf] for axis in trees.edges.tolist()] == [
@@ -172,6 +174,7 @@ def test_trees_are_those_of_the_twin(seed: int, count: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(boosting, "ROUNDS", 3)
         patch.setattr(boosting, "COMPARED_FROM", 150)
+        patch.setattr(boosting, "COMPARED", 250)
         assert_trees_are_the_same(seed, count, 3)
 
 

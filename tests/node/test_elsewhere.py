@@ -64,10 +64,12 @@ class Crew:
 
 
 @asynccontextmanager
-async def site(folder: Path, limit_s: float = LIMIT_S, **models: Any) -> AsyncIterator[tuple[RunningSite, Crew]]:
+async def site(
+    folder: Path, limit_s: float = LIMIT_S, learnt: bool | None = None, **models: Any
+) -> AsyncIterator[tuple[RunningSite, Crew]]:
     """Run a site whose classifier "young" is run by workers, of which it has none yet."""
     hub = Hub()
-    setup = setup_of({"young": RunsElsewhere(), **models}, limits_s={"young": limit_s})
+    setup = setup_of({"young": RunsElsewhere(), **models}, limits_s={"young": limit_s}, learnt=learnt)
     node, crew = RunningSite(setup, folder, durable=False, workers=hub.link("north")), Crew(hub)
     await node.start()
     try:
@@ -133,7 +135,7 @@ async def test_a_worker_that_dies_or_hangs_fails_in_time_and_the_others_go_on(tm
 
 
 async def test_without_a_worker_the_arm_fails_at_once_and_works_again_with_one(tmp_path: Path) -> None:
-    async with site(tmp_path, old=lambda _: "well") as (node, crew):
+    async with site(tmp_path, learnt=False, old=lambda _: "well") as (node, crew):
         made = await asyncio.wait_for(decided(node, *items(50)), LIMIT_S)
         assert {each.arm for each in made} == {"old"}
         assert node.counts.failures_of("young")
@@ -172,7 +174,7 @@ async def test_an_item_on_which_the_model_fails_fails_alone(tmp_path: Path) -> N
             raise ValueError("not this one")
         return object() if item["n"] == 4 else young(item)
 
-    async with site(tmp_path, old=lambda _: "old") as (node, crew):
+    async with site(tmp_path, learnt=False, old=lambda _: "old") as (node, crew):
         await crew.add("a", picky)
         await node.change_arm("old", cost=1.0)
         made = await decided(node, *items(8))

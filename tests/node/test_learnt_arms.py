@@ -98,7 +98,7 @@ async def test_it_learns_from_every_label_and_survives_a_kill(score_local: Any, 
     made += await played(node, 8)
     live = everything(node.state)
     assert node.state.learnt.count == len(made) == 32
-    assert {each.arm for each in made} >= {"second", "young"}
+    assert {each.arm for each in made} > {"second"}
     assert "stack" not in node.state.learner.arms.own  # there is one of its kind
     await crash(node)
     for _ in range(2):

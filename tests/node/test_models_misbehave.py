@@ -81,7 +81,8 @@ async def test_a_model_that_gives_nonsense_is_left_out(kind: str, cost: float, t
     setup = setup_of({"bad": NONSENSE[kind], "old": old}, costs={"bad": cost, "old": 2 * cost})
     node = await started(setup, tmp_path)
     found = [*await ask(node, 6), *await ask(node, 6), *await ask(node, 6)]
-    assert {each.arm for each in found} == {"old"}
+    assert {each.arm for each in found} == ({"old"} if cost else {"stack"})  # whom only the other one tells something
+    assert [each.label for each in found] == ["well"] * 5 + ["ill"] + ["well"] * 5 + ["ill"] + ["well"] * 5 + ["ill"]
     assert len((await node.label([Given(each.id, "well") for each in found])).learnt) == len(found)
     assert node.counts.failures_of("bad") > 0
     assert (node.counts.rebuilt, node.counts.unanswered, node.is_ready) == (0, 0, True)
@@ -121,7 +122,7 @@ async def test_a_model_that_hangs_while_it_learns_holds_nobody_up_and_misses_no_
         (first,) = await ask(node, 1)
         await node.label([Given(first.id, "well")])
         found = await ask(node, 20)
-        assert {each.arm for each in found} == {"old"}
+        assert {each.arm for each in found} <= {"old", "stack"}
         model: Any = node.workers["learns"].classifier
         assert model.model.taught == []  # nobody has waited for it
         HangsOnce.released.set()
@@ -164,7 +165,7 @@ async def test_a_model_that_is_slow_but_in_time_does_not_fail_when_many_items_co
         time.sleep(0.004)
         return "well"
 
-    async with running(setup_of({"slow": slow, "old": old}, limits_s={"slow": 0.5}), tmp_path) as node:
+    async with running(setup_of({"slow": slow, "old": old}, limits_s={"slow": 0.5}, learnt=False), tmp_path) as node:
         found = await decided(node, *[{"age": 1.0}] * 600)
         assert {each.arm for each in found} == {"slow", "old"}
         assert not node.counts.failures

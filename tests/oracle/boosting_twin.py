@@ -151,16 +151,16 @@ class BoostingTwin:
         rounds: int,
         size: tuple[int, int] | None = None,
         compared_from: int = 1000,
+        compared: int = 2500,
     ) -> None:
         """Fit them; of which size, the newest items decide if there are enough."""
         if size is None:
             size = SMALL
             if len(codes) >= compared_from:
-                older = len(codes) - len(codes) // 5
+                rows, truths = values[-compared:], codes[-compared:]
+                older = len(truths) - len(truths) // 5
                 small, large = (
-                    BoostingTwin(values[:older], codes[:older], classes, rounds, each).loss(
-                        values[older:], codes[older:]
-                    )
+                    BoostingTwin(rows[:older], truths[:older], classes, rounds, each).loss(rows[older:], truths[older:])
                     for each in (SMALL, LARGE)
                 )
                 size = LARGE if large < small else SMALL

@@ -40,8 +40,9 @@ GOLDEN: list[tuple[Policy, str, str]] = [
     (ZoomingKLUCB(share_labels="training"), "01a69196566e", "7b77fd3ac159"),
     (ZoomingKLUCB(split_after=4), "fcca6dfb2a7c", "46c1a713a4a3"),
     (ZoomingKLUCB(), "0ddf1eee7e68", "ffad968cef94"),
-    (MixedViews(), "a1ec2944a0c7", "40b0065b8622"),
-    (MixedViews(max_cells=20, share_labels="training", adds_up=False), "0492e89070bd", "2958cc10266b"),
+    (MixedViews(), "a6bf7dd31d00", "feb682de677e"),
+    (MixedViews(bonus=0.2), "a1ec2944a0c7", "40b0065b8622"),
+    (MixedViews(max_cells=20, share_labels="training", adds_up=False, bonus=0.2), "0492e89070bd", "2958cc10266b"),
 ]
 
 

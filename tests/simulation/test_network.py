@@ -383,7 +383,7 @@ DAMAGE: list[tuple[Callable[[Path], None], str]] = [
     (flip, "network.npz: not a whole saved state"),
     (lambda path: path.unlink(), "network.npz: no such file"),
     (swap, "name 'north', the site has 'west'"),
-    (with_fact("version", 3), "version 3; this cosend reads version 7"),
+    (with_fact("version", 3), "version 3; this cosend reads version 8"),
     (with_fact("site", {}), "'west' is damaged"),
     (forget_the_newest, "'west' is damaged"),
     (with_fact("policy", {"name": "CoS", "horizon": 3, "speed": 7}), "damaged.*speed"),

@@ -27,6 +27,7 @@ UNGUARDED = {
         "arrivals",
         "check_answers",
         "check_different",
+        "check_rewards",
         "check_told",
         "choose",
         "decide",

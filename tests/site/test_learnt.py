@@ -20,6 +20,7 @@ from cosend.axes import AllFeatures, Axis, Category, Feature, PreviousLabel
 from cosend.engine import events, learnt_arms
 from cosend.engine.events import decode, encode
 from cosend.engine.fold import apply
+from cosend.engine.needs import Call, Forward, Question
 from cosend.engine.site_state import Heard, SiteState
 from cosend.errors import LabelWarning, RewardError, SettledDecision, StateError
 from cosend.store.state_file import read_state, write_state
@@ -304,6 +305,67 @@ def test_a_bad_label_among_many_changes_nothing_though_a_fit_is_due_before_it() 
     assert whole(site.engine.state) == before
     site.learn_many(made, ["a", "b"] * 20, [None] * 39 + [0.5])
     assert site.engine.state.learnt.count == 40
+
+
+def only_labels(label: Any, truth: Any) -> float:
+    if truth is None:
+        raise ValueError("a score is no label")
+    return float(label == truth)
+
+
+def test_scores_and_labels_across_fits_are_learnt_together_as_one_by_one() -> None:
+    logs: list[list[Any]] = [[], []]
+    one, many = (a_site(log=log, reward=only_labels) for log in logs)
+    items = drawn_items(random.Random(5), 60)
+    made = many.classify_many(items)
+    assert [one.classify(item).arm for item in items] == [each.arm for each in made]
+    truths = [None if n % 3 == 1 else truth_of(item) for n, item in enumerate(items)]
+    scores = [0.5 if truth is None else None for truth in truths]
+    for each, truth, score in zip(made, truths, scores, strict=True):
+        one.learn(each.id, truth, score=score)
+    many.learn_many(made, truths, scores=scores)
+    assert many.engine.state.learnt.fitted > 2 * learnt_arms.FIRST_FIT
+    for site, log in zip((one, many), logs, strict=True):
+        assert whole(site.engine.state) == whole(one.engine.state)
+        assert_log_is_the_state(log, site)
+
+
+def test_any_number_of_fits_may_be_due_among_labels_that_come_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    window = learnt_arms.Window(2, 2, [(b"", 0, 0), (b"", 1, 1)])
+    trees = learnt_arms.grow(window)
+    monkeypatch.setattr(learnt_arms, "MUCH_MORE", 1)
+    monkeypatch.setattr(learnt_arms, "grow", lambda _: trees)
+    site = Site("here", classifiers={"a": lambda _: "a"}, context=UNIT)
+    made = site.classify_many([{"x": 0.5}] * 1_200)
+    site.learn_many(made, ["a", "b"] * 600)
+    assert site.engine.state.learnt.fitted == 1_200
+    assert site.pending() == {}
+
+
+def test_a_reward_that_fails_for_what_trees_would_have_said_hinders_no_label() -> None:
+    def reward(label: Any, truth: Any) -> float:
+        return {("a", "a"): 1.0, ("a", "b"): 0.0}[label, truth]
+
+    site, draw = Site("here", classifiers={"a": lambda _: "a"}, context=UNIT, reward=reward), random.Random(2)
+    items = [{"x": draw.random()} for _ in range(60)]
+    made = site.classify_many(items)
+    site.learn_many(made, ["ab"[item["x"] > 0.5] for item in items])
+    assert site.pending() == {}
+    (grown,) = (arm for arm in site.summary().arms if arm.name == "grown")
+    assert 0 < grown.scored < 60 - learnt_arms.FIRST_FIT
+
+
+def test_labels_of_peers_too_end_the_vote() -> None:
+    log: list[Any] = []
+    models = {"wrong": lambda _: "b", "right": lambda _: "a"}
+    site, said = Site("here", classifiers=models, context=UNIT, journal=log.append), list[Any]()
+    for n in range(20):
+        (reply,) = site.serve(Call("here", "there", [Question(n, {"x": 0.5}, (0.5,), False, True)]))
+        site.teach(Forward("here", "there", n, "a"))
+        said.append(reply.label)
+    assert said[0] == "b"
+    assert said[5:] == ["a"] * 15
+    assert_log_is_the_state(log, site)
 
 
 def test_before_the_first_label_a_stack_hears_no_model_that_fails() -> None:

@@ -93,7 +93,9 @@ def test_the_log_of_another_system_says_whom_to_use(options: dict[str, Any]) -> 
     arms = [draw.choice(["low", "high", "dear"]) for _ in ROWS]
     scores = [{"low": 0.3, "high": 0.8, "dear": 0.5}[arm] for arm in arms]
     assert site.begin_with(ROWS, arms=arms, scores=[None, *scores[1:]]) == 299
-    assert [site.classify(row).arm for row in ROWS[:8]].count("high") >= 7
+    used = [site.classify(row).arm for row in ROWS[:12]]
+    assert used.count("high") >= 9
+    assert {*used} <= {"high", "stack"}  # of a stack the log knows nothing, so it is tried
     assert whole(fold(log)) == whole(site.engine.state)
     assert verify(log) == []
 

@@ -284,3 +284,33 @@ def test_what_has_an_answer_and_what_has_none_may_be_told_together() -> None:
     site.learn_many(made, ["ill", "well", None, None], [0.1, 0.2, None, None], scores=[None, None, 0.5, 0.5])
     assert (site.pending(), site.summary().arms[0].labels) == ({}, 2)
     assert whole(fold(log)) == whole(site.engine.state)
+
+
+def test_a_stack_lets_models_vote_until_the_first_score_and_says_nothing_then() -> None:
+    free = {name: MODELS[name] for name in ("small", "large")}
+    site, used = Site("lab", classifiers=free, context=CONTEXT[0]), list[str]()
+    for n in range(40):
+        decision = site.classify({"x": n / 40})
+        used.append(decision.arm)
+        site.learn(decision, score=0.9 if decision.label == "ill" else 0.2)
+    assert used[0] == "stack"
+    assert "stack" not in used[1:]
+    assert used[-20:].count("large") >= 18
+    assert site.predict("stack", [{"x": 0.5}]) == [None]
+
+
+def test_an_arm_that_is_learnt_here_has_the_score_of_a_model_that_said_the_same() -> None:
+    log: list[Event] = []
+    site = Site("lab", classifiers={name: MODELS[name] for name in ("small", "large")}, journal=log.append)
+    decision = site.classify({"x": 0.5})
+    assert (decision.arm, decision.label) == ("stack", "well")
+    for score in ({"large": 0.75}, {"small": None, "large": 0.75}):
+        with pytest.raises(ScoreError, match="needs a score for 'stack', the arm that was used"):
+            site.learn(decision, score=score)
+    site.learn(decision, score={"small": 0.25, "large": 0.75})
+    (event,) = (each for each in log if isinstance(each, Labelled))
+    assert event.gains == (0.25,)
+    assert {model: gains for model, gains in event.scores.items() if gains[0] == gains[0]} == {
+        "small": (0.25,),
+        "large": (0.75,),
+    }

@@ -152,4 +152,4 @@ def test_whatever_a_model_raises_is_told_in_a_line(error: Exception, said: str) 
     assert told.value.reasons["bad"].startswith(f"classifier 'bad' failed: {said}")
     assert len(told.value.reasons["bad"].splitlines()) == 1
     site.add_classifier("good", lambda _: 1)
-    assert site.classify({"x": 0.7}).arm == "good"
+    assert site.classify({"x": 0.7}).label == 1

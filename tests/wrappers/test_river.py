@@ -112,7 +112,8 @@ def test_a_stack_says_what_it_says_at_the_site() -> None:
     before = routing.site.state().facts
     assert [routing.predict_one(item) for item in items[800:]] == [item["age"] < 50 for item in items[800:]]
     assert routing.site.state().facts == before
-    assert set(routing.site.best_model(items[800:])) == {"mine"}
+    assert routing.site.predict("mine", items[800:]) == [item["age"] < 50 for item in items[800:]]
+    assert set(routing.site.best_model(items[800:])) <= {"mine", "grown"}  # trees are as right
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -6,8 +6,8 @@ missing values have a bin of their own and go to the side where they gain more. 
 fixed order, so the same items give the same trees, bit for bit.
 
 Trees are small or large. Large ones find what small ones miss, and where labels are noisy they learn the noise. Which
-of them suit the items is not known in advance: with enough items both are fitted to the older ones, and the size that
-forecasts the newest better is fitted to all.
+of them suit the items is not known in advance: with enough items both are fitted to some of the newest, and the size
+that forecasts what came after them better is fitted to all.
 
     gain of a split     GL^2 / HL + GR^2 / HR - G^2 / H        G, H: sums of gradients and of curvatures
     value of a leaf     STEP * G / H                           gradient y - p, curvature p (1 - p)
@@ -38,7 +38,8 @@ LEAST_CURVATURE: Final = 1e-3  # of a leaf
 LEAST_GAIN: Final = 1e-9
 
 COMPARED_FROM: Final = 1_000  # items; with fewer, trees are small
-NEWEST_PART: Final = 5  # a fifth of the items, the newest, compares the sizes
+COMPARED: Final = 2_500  # items at most, the newest, compare the sizes,
+NEWEST_PART: Final = 5  # of which a fifth, the newest, are forecast
 MOST_AXES: Final = 100  # of large trees, for which there are sums of every node, axis and bin
 MOST_CLASSES: Final = 10  # of large trees: with more, a fit would take too long
 LEAST_CHANCE: Final = 0.001  # of the true class, when sizes are compared
@@ -126,6 +127,7 @@ def _best_size(values: Values, codes: Ints, classes: int) -> Size:
     """Return the size of trees that, fitted to the older items, forecasts the newest better."""
     if len(codes) < COMPARED_FROM or values.shape[1] > MOST_AXES or classes > MOST_CLASSES:
         return SMALL
+    values, codes = values[-COMPARED:], codes[-COMPARED:]
     older = len(codes) - len(codes) // NEWEST_PART
     losses = []
     for size in (SMALL, LARGE):

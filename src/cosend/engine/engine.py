@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from copy import copy
 from itertools import islice
 from operator import eq
@@ -70,13 +71,14 @@ from cosend.engine.scoring import (
     Reward,
     Score,
     Where,
+    gain_of,
     gains_by_arm,
     gains_of,
     right_or_wrong,
     scores_of,
 )
 from cosend.engine.site_state import Example, Heard, Note, SiteState, Step
-from cosend.errors import ArmError, ContextError, CosendError, NoAnswer, in_one_line, listed, shown
+from cosend.errors import ArmError, ContextError, CosendError, NoAnswer, RewardError, in_one_line, listed, shown
 
 LearnsFrom: TypeAlias = Literal["used", "all"]
 Told: TypeAlias = Mapping[str, LabelledData]
@@ -450,9 +452,9 @@ class Engine:
         return [arm for arm in learnt if arm not in opinions or opinions[arm][row] is None]
 
     def _stood_for(self, batch: Batch, row: int) -> Collection[str]:
-        """Return the models for which a stack stands: before the first label, nothing is known about any of them."""
+        """Return the models for which a stack stands: before the first label or score, nothing else is known."""
         learnt, opinions = self.state.learnt, batch.opinions
-        if learnt.count:
+        if not learnt.untold:
             return ()
         votes = any(
             kind is Learnt.STACK and opinions[arm][row] is not None
@@ -951,12 +953,22 @@ class Engine:
             if score is None:
                 continue
             used, where = arms.names[arm], f"decision {ids[n]} of site {self.state.name!r}"
+            score = self._as_others_said(score, used, notes[n])
             found = gains_by_arm(score, used, arms.names, self.units, where)
             gain = found.pop(used)
             gains[n] = NO_GAIN if notes[n].label is None else gain
             for model, cost in arms.own.items() if found and every else ():
                 if model in found and not cost:
                     scores.setdefault(model, [NO_GAIN] * len(ids))[n] = found[model]
+
+    def _as_others_said(self, score: Score, used: str, note: Note) -> Score:
+        """Return a score by arm with that of an arm that the site learns: the one of a model that said the same."""
+        if not isinstance(score, Mapping) or used in score or used not in self.state.learnt.kinds:
+            return score
+        both = zip(note.models, note.said, strict=True)
+        same = [score.get(model) for model, said in both if said is not None and said == note.label]
+        known = [each for each in same if not is_missing(each)]
+        return {**score, used: known[0]} if known else score
 
     def learn(
         self,
@@ -973,22 +985,33 @@ class Engine:
         counted  whether they are counted as labels of decisions, which those of a recording are not
         """
         notes, gains, scores = self.check_labels(ids, truths, given)
+        learnt = self.state.learnt
+        end = learnt.end_of_run(notes, 0) if learnt else len(ids)
+        if end == len(ids):
+            return self._learn(ids, truths, costs, notes, gains, scores, counted=counted)
+        self.state.check_settled(ids, gains, costs)
+        start, found = 0, list[Scored]()
+        while start < len(ids):
+            part = slice(start, end)
+            paid = None if costs is None else costs[part]
+            some = notes[part], gains[part], {model: column[part] for model, column in scores.items()}
+            found.append(self._learn(ids[part], truths[part], paid, *some, counted=counted))
+            start, end = end, learnt.end_of_run(notes, end)
+        return Scored.joined(found)
+
+    def _learn(
+        self,
+        ids: Sequence[int],
+        truths: Sequence[Any],
+        costs: Sequence[float | None] | None,
+        notes: Sequence[Note],
+        gains: list[float],
+        scores: dict[str, list[float]],
+        *,
+        counted: bool,
+    ) -> Scored:
+        """Learn labels that were checked, and that no fit of trees parts."""
         if self.state.learnt:
-            end = self.state.learnt.together(notes)
-            if end < len(ids):
-                self.state.check_settled(ids, gains, costs)
-                parts = (slice(end), slice(end, None))
-                first, rest = (
-                    self.learn(
-                        ids[part],
-                        truths[part],
-                        None if costs is None else costs[part],
-                        None if given is None else given[part],
-                        counted=counted,
-                    )
-                    for part in parts
-                )
-                return first.followed_by(rest)
             self._add_belated(notes, truths, scores)
         settled = self.state.settle(ids, truths, gains, costs, scores)
         arms, known = self.state.learner.arms, self.state.learner.arms.costs
@@ -1037,10 +1060,12 @@ class Engine:
     def _add_belated(self, notes: Sequence[Note], truths: Sequence[Any], scores: dict[str, list[float]]) -> None:
         """Let trees that had no opinion on items be scored by what they say now."""
         said = self.state.learnt.belated(notes) if self.state.learner.score_local == "all" else {}
-        where = f"what site {self.state.name!r} has learnt"
-        for arm, gains in scores_of(self.reward, said, truths, lambda _: where).items():
-            known = zip(scores.get(arm, [NO_GAIN] * len(gains)), gains, truths, strict=True)
-            scores[arm] = [old if old == old or truth is None else new for old, new, truth in known]
+        for arm, column in said.items():
+            for n, (label, truth) in enumerate(zip(column, truths, strict=True)):
+                if label is not None and truth is not None:
+                    with suppress(RewardError):  # the label is none the worse for it
+                        gain = gain_of(self.reward, label, truth, arm)
+                        scores.setdefault(arm, [NO_GAIN] * len(notes))[n] = gain
 
     def _right(self, labels: Sequence[Any], truths: Sequence[Any], gains: Sequence[float]) -> Iterable[bool]:
         if self.reward is right_or_wrong:

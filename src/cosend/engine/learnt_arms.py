@@ -194,6 +194,7 @@ class LearntArms:
     def __init__(self, kinds: Mapping[str, str], *, at_once: bool = True) -> None:
         self.kinds = {arm: Learnt(kind) for arm, kind in kinds.items()}
         self.at_once = at_once
+        self.untold = True  # no label and no score has come, so nothing is known about any model
         self.labels: list[Any] = []
         self.count = 0  # labels that were learnt
         self.fitted = 0  # how many of them had come when the trees in force were begun
@@ -221,13 +222,15 @@ class LearntArms:
     # What they say
 
     def can_say(self, arm: str) -> bool:
-        """Tell whether an arm has learnt anything yet; else it says nothing about any item."""
+        """Tell whether an arm has learnt anything yet."""
         if self.kinds[arm] is Learnt.GROWN:
             return self._has_trees
         return bool(self.labels)
 
     def opinions(self, arms: Iterable[str], seen: Seen, newest: Any, heard: Opinions) -> Opinions:
-        """Return what learnt arms say about items, if they have learnt anything yet.
+        """Return what learnt arms say about items, if they have learnt anything yet; else a stack lets models vote.
+
+        It does so only as long as no score has come: then more is known about the models than their votes tell.
 
         heard  what other models say
         """
@@ -243,7 +246,8 @@ class LearntArms:
                 others = Opinions({**heard.said, **said}, {**heard.sure, **sure})
                 chances = self._stacked(newest_codes, seen.slices, others)
             else:
-                said[arm] = voted(len(seen.values), heard)
+                if self.untold:
+                    said[arm] = voted(len(seen.values), heard)
                 continue
             best = chances[:, : len(self.labels)].argmax(axis=1)
             said[arm] = [self.labels[k] for k in best.tolist()]
@@ -269,18 +273,20 @@ class LearntArms:
         """Return the grown arms with the items on which they had no opinion, where there are any."""
         found = list[tuple[str, list[int]]]()
         for arm, kind in self.kinds.items():
-            if kind is Learnt.GROWN:
-                places = {models: models.index(arm) if arm in models else NONE for models in {n.models for n in notes}}
-                both = [(row, note, places[note.models]) for row, note in enumerate(notes)]
-                rows = [row for row, note, place in both if place == NONE or note.said[place] is None]
-                if rows:
-                    found.append((arm, rows))
+            rows = [row for row, note in enumerate(notes) if _lacks(note, arm)] if kind is Learnt.GROWN else []
+            if rows:
+                found.append((arm, rows))
         return found
 
-    def together(self, notes: Sequence[Known]) -> int:
-        """Return how many labels can be learnt at once: after a fit, trees have another opinion on what is left."""
-        may_wait = not self.at_once or len(notes) <= self._until_due or not self._without_opinion(notes)
-        return len(notes) if may_wait else self._until_due
+    def end_of_run(self, notes: Sequence[Known], start: int) -> int:
+        """Return the end of the labels from `start` on that can be learnt at once.
+
+        After a fit, trees have another opinion on items on which they had none.
+        """
+        end, grown = start + self._until_due, [arm for arm, kind in self.kinds.items() if kind is Learnt.GROWN]
+        if not self.at_once or end >= len(notes):
+            return len(notes)
+        return end if any(_lacks(notes[n], arm) for n in range(end, len(notes)) for arm in grown) else len(notes)
 
     @property
     def _has_trees(self) -> bool:
@@ -428,6 +434,7 @@ class LearntArms:
         return {
             "kinds": {arm: kind.value for arm, kind in self.kinds.items()},
             "at_once": self.at_once,
+            "untold": self.untold,
             "labels": [*self.labels],
             "counts": [self.count, self.fitted, self.due, self._places],
             "models": dict(self._models),
@@ -447,7 +454,7 @@ class LearntArms:
     def restored(cls, facts: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> LearntArms:
         """Return what was saved, or raise ValueError, KeyError or TypeError."""
         arms = cls(facts["kinds"], at_once=bool(facts["at_once"]))
-        arms.labels = [*facts["labels"]]
+        arms.untold, arms.labels = bool(facts["untold"]), [*facts["labels"]]
         arms._codes = {label: code for code, label in enumerate(arms.labels)}
         arms.count, arms.fitted, arms.due, arms._places = map(int, facts["counts"])
         arms._models = {str(model): int(place) for model, place in facts["models"].items()}
@@ -506,6 +513,11 @@ def is_hashable(label: Any) -> bool:
     except TypeError:
         return False
     return True
+
+
+def _lacks(note: Known, arm: str) -> bool:
+    """Tell whether an arm had no opinion on an item."""
+    return arm not in note.models or note.said[note.models.index(arm)] is None
 
 
 def _with_newest(values: Values, newest: Ints, axes: int | None = None) -> Values:

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar, overload
 
 from cosend.algorithm.values import LabelledData, Phase
@@ -252,10 +253,13 @@ class Scored(NamedTuple):
     costs: list[float]
     scores: Mapping[str, Sequence[float]]
 
-    def followed_by(self, rest: Scored) -> Scored:
-        """Return both."""
-        blank, more = [math.nan] * len(self.arms), [math.nan] * len(rest.arms)
-        models = {**self.scores, **rest.scores}
-        scores = {model: [*self.scores.get(model, blank), *rest.scores.get(model, more)] for model in models}
-        columns = self.arms + rest.arms, self.right + rest.right, self.gains + rest.gains, self.costs + rest.costs
-        return Scored(*columns, scores)
+    @classmethod
+    def joined(cls, parts: Sequence[Scored]) -> Scored:
+        """Return all of them as one."""
+        models = dict.fromkeys(model for part in parts for model in part.scores)
+        scores = {
+            model: [*chain.from_iterable(part.scores.get(model, [math.nan] * len(part.arms)) for part in parts)]
+            for model in models
+        }
+        arms, right, gains, costs = ([*chain.from_iterable(column)] for column in list(zip(*parts, strict=True))[:4])
+        return cls(arms, right, gains, costs, scores)

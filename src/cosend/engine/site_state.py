@@ -706,6 +706,8 @@ class SiteState:
         unscored: bool,
     ) -> None:
         self._score(ids, found, gains, costs, scores)
+        if ids:
+            self.learnt.untold = False
         if unscored:
             self.learner.try_free_models()
 

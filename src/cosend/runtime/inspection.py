@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -102,7 +103,7 @@ class Inspection:
                     "failures": site.counts.failures_of(name),
                     "last_failure": site.counts.last_failures.get(name),
                     "decisions": by_phase,
-                    "labels": int(counts[number]),
+                    "labels": math.ceil(counts[number]),
                     "mean_gain": float(rewards[number]) if counts[number] else None,
                     "seconds_per_item": self._seconds_per_item(name),
                 }
@@ -114,7 +115,10 @@ class Inspection:
         return workers[arm].seconds_per_item if arm in workers else self.site.running.calls.seconds_per_item(arm)
 
     def _overall(self) -> tuple[Any, Any]:
-        """Return the mean gain and the number of labels of every arm, over the cells of one view that has them all."""
+        """Return the mean gain and the number of labels of every arm, over the cells of one view that has them all.
+
+        Of arms that the site learns itself, old labels count for less, in both; there are never more than 50 of them.
+        """
         learner = self.site.state.learner
         ledger, view = learner.ledger, LONG_MEMORY if learner.policy.mixes else 0
         cells = ledger.cells[: int(ledger.site[col.ROWS])]

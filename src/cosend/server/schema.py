@@ -229,7 +229,10 @@ class Arm(msgspec.Struct, frozen=True, kw_only=True):
     failures: int
     last_failure: str | None
     decisions: Annotated[dict[str, int], Meta(description="by phase, since the process started")]
-    labels: Annotated[int, Meta(description="labels and scores that are known, over all cells")]
+    labels: Annotated[
+        int,
+        Meta(description="labels and scores that are known, over all cells; old ones count less for arms learnt here"),
+    ]
     mean_gain: Annotated[float | None, Meta(description="the mean gain of these, before costs")]
     seconds_per_item: float | None
 
