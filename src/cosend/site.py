@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
+import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -40,6 +41,7 @@ from cosend.checks import (
     no_score,
 )
 from cosend.engine.arm_health import IN_ITEMS, Breakers
+from cosend.engine.budget import Budget
 from cosend.engine.encoding import Codes
 from cosend.engine.engine import Batch, Engine, LearnsFrom
 from cosend.engine.events import Event, Journal
@@ -106,6 +108,8 @@ class Site:
     costs          name -> cost of using a local model in [0, 1]; 0 unless given
     prices         name -> the same in money, for models without a cost
     money          what a right label is worth in money, for prices
+    budget         what it may spend, as a `Budget`, for example `Budget(per_item=0.0007)`; nothing binds unless given
+    clock          tells the time in seconds, for a budget by the hour; that of the computer unless given
     reward         (label, truth) -> gain in [0, 1]; or a `Reward`: what confusions cost, and the units of scores. Right
                    or wrong unless given
     patience       how long it waits for labels; for ever unless given
@@ -136,6 +140,8 @@ class Site:
         costs: Mapping[str, float] | None = None,
         prices: Mapping[str, float] | None = None,
         money: Money | None = None,
+        budget: Budget | None = None,
+        clock: Callable[[], float] = time.time,
         reward: Callable[[Any, Any], float] = right_or_wrong,
         patience: Patience | None = None,
         seed: int = 0,
@@ -155,7 +161,8 @@ class Site:
         check_one_of("learns_from", learns_from, get_args(LearnsFrom))
         if journal is not None:
             check_callable("journal", journal, "a function that takes an event, for example log.append")
-        self.name, self.money = name, money
+        check_callable("clock", clock, "a function that returns the time in seconds")
+        self.name, self.money, self._clock = name, money, clock
         learns = learnt_arms(name, classifiers, learnt, policy, score_local)
         self.axes: tuple[Axis, ...] = as_axes(name, context, learns)
         self.classifiers: dict[str, Classifier] = {
@@ -176,6 +183,9 @@ class Site:
             journal=journal,
         )
         options: dict[str, Any] = {"reward": reward, "retries": retries, "strict_labels": strict_labels}
+        if budget is not None:
+            check_kind("budget", budget, Budget, "a Budget, for example Budget(per_item=0.0007)")
+            state.set_budget(budget.in_costs(money))
         self.engine = Engine(state, learns_from=learns_from, back_off=IN_ITEMS, **options)
         self.alone = Alone()
         self._guard_by(state.learner.alone)
@@ -269,6 +279,7 @@ class Site:
         if engine.state.outbox:
             self._tell_all()  # a peer that cannot be told anything yet is not called either
         engine.now += len(items)
+        engine.at = float(self._clock()) if engine.state.goes_by_time else None
         batch = engine.submit(items, columns)
         try:
             self._execute(engine.take())
