@@ -16,7 +16,7 @@ import numpy as np
 from cosend.algorithm.layout import Floats
 from cosend.algorithm.learner import Learner
 from cosend.algorithm.pending import Patience
-from cosend.algorithm.policies import Policy
+from cosend.algorithm.policies import Policy, how_to_decide
 from cosend.algorithm.state import State
 from cosend.algorithm.values import Explanation, LabelledData, ScoreLocal, View
 from cosend.alone import NETWORK, Alone, one_at_a_time
@@ -41,7 +41,7 @@ from cosend.checks import (
     no_score,
 )
 from cosend.engine.arm_health import IN_ITEMS, Breakers
-from cosend.engine.budget import Budget
+from cosend.engine.budget import Budget, Spending
 from cosend.engine.encoding import Codes
 from cosend.engine.engine import Batch, Engine, LearnsFrom
 from cosend.engine.events import Event, Journal
@@ -162,6 +162,8 @@ class Site:
         if journal is not None:
             check_callable("journal", journal, "a function that takes an event, for example log.append")
         check_callable("clock", clock, "a function that returns the time in seconds")
+        if budget is not None and policy is None:
+            policy, score_local = how_to_decide(None, score_local, watches=True)  # no other keeps to a budget
         self.name, self.money, self._clock = name, money, clock
         learns = learnt_arms(name, classifiers, learnt, policy, score_local)
         self.axes: tuple[Axis, ...] = as_axes(name, context, learns)
@@ -183,13 +185,12 @@ class Site:
             journal=journal,
         )
         options: dict[str, Any] = {"reward": reward, "retries": retries, "strict_labels": strict_labels}
-        if budget is not None:
-            check_kind("budget", budget, Budget, "a Budget, for example Budget(per_item=0.0007)")
-            state.set_budget(budget.in_costs(money))
         self.engine = Engine(state, learns_from=learns_from, back_off=IN_ITEMS, **options)
         self.alone = Alone()
         self._guard_by(state.learner.alone)
         self._look_at_models()
+        if budget is not None:
+            self.set_budget(budget)
         self._warns_of_no_names = watches(self.axes)
         self._telling: set[str] = set()  # peers that are being told something
 
@@ -245,8 +246,10 @@ class Site:
         if not rows:
             return []
         sites = [self, *(peer for peer in self.peers.values() if isinstance(peer, Site))]
-        if len(rows) > 1 and any(site.may_drop(len(rows)) for site in sites):
-            # What expires here or at a peer is passed on before the next item, as it would be one by one.
+        spends = self.engine.state.accounts is not None
+        if len(rows) > 1 and (spends or any(site.may_drop(len(rows)) for site in sites)):
+            # What expires here or at a peer is passed on before the next item, as it would be one by one; and what an
+            # answer says it has cost is spent before it.
             parts = [([row], [column[n : n + 1] for column in columns]) for n, row in enumerate(rows)]
         else:
             parts = [(rows, columns)]
@@ -721,7 +724,22 @@ class Site:
         ]
         known_by = "score" if counts.only_scores else "label"
         currency = "" if self.money is None else self.money.currency
-        return Summary(self.name, learner.arrivals, learner.pending_count, arms, known_by, currency)
+        spending = self.spending()
+        return Summary(self.name, learner.arrivals, learner.pending_count, arms, known_by, currency, spending)
+
+    @one_at_a_time
+    def spending(self) -> list[Spending]:
+        """Return how much of its budget is spent: an entry for each limit, none without a budget."""
+        accounts = self.engine.state.accounts
+        return [] if accounts is None else accounts.spending(self.money)
+
+    @one_at_a_time
+    def set_budget(self, budget: Budget | None) -> None:
+        """Keep to another budget from now on, or to none; limits that stay go on as they are."""
+        if budget is not None:
+            check_kind("budget", budget, Budget, "a Budget, for example Budget(per_item=0.0007)")
+            budget = budget.in_costs(self.money)
+        self.engine.state.set_budget(budget)
 
     # What outlives the process
 
@@ -905,11 +923,13 @@ class Summary(NamedTuple):
     arms: Sequence[ArmSummary]
     known_by: str = "label"  # what has come: labels, or "score" if nothing else has
     currency: str = ""  # of prices
+    spending: Sequence[Spending] = ()  # how the limits of a budget stand
 
     def table(self) -> SmallTable:
         """Return it as a table."""
         decisions = sum(arm.decisions for arm in self.arms)
         title = f"{self.site}: {counted(self.items, 'item')}, {counted(self.pending, self.known_by)} pending"
+        title = "; ".join([title, *map(str, self.spending)])
         heading = ["arm", "kind", "cost", "decisions", "share", f"{self.known_by}s", "mean reward", "state"]
         rows = [_arm_row(arm, decisions) for arm in self.arms]
         if any(arm.price is not None for arm in self.arms):

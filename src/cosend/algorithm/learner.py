@@ -263,7 +263,7 @@ class Learner:
     def check_out(self, without: Collection[str]) -> frozenset[str]:
         """Return the arms that may not be chosen, paused ones among them, or raise if that leaves none."""
         self._numbers_out(without)
-        return self.arms.paused.union(without)
+        return frozenset(self.arms.paused).union(without)
 
     def _choose_one(self, point: Floats, out: Collection[int], again: int) -> tuple[int, int, int, int, int]:
         memory, asked = self.memory, self._asked

@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -165,6 +165,26 @@ class Account:
         return START / each * math.exp(min(STEEPEST, max(-STEEPEST, steps)))
 
 
+class Spending(NamedTuple):
+    """How a limit stands."""
+
+    limit: str  # per_item, per_hour or per_day
+    arm: str  # whose calls it counts; none: it is in money
+    unit: str  # the currency, or what else is counted
+    amount: float  # for each item, hour or day
+    allowed: float  # so far
+    spent: float  # so far: expected, where it is not known what an answer has cost
+    factor: float  # by what costs count now; of a limit of calls, what a call costs on top
+
+    def __str__(self) -> str:
+        amounts = f"spent {self._named(self.spent)} of the {self._named(self.allowed)} allowed"
+        what = f"calls of {self.arm}, " if self.arm else ""
+        return f"budget of {what}{self._named(self.amount)} {self.limit.replace('_', ' ')}: {amounts} so far"
+
+    def _named(self, amount: float) -> str:
+        return f"{amount:.4g} {self.unit}".strip()
+
+
 class Accounts:
     """The accounts of a site, kept by its budget, which is in costs.
 
@@ -237,7 +257,7 @@ class Accounts:
         """Note that an arm was chosen; returns what it is expected to cost."""
         price = self.expected(arm, known)
         for account in self.accounts:
-            account.spend((price if not account.limit.arm else float(arm == account.limit.arm)))
+            account.spend(price if not account.limit.arm else float(arm == account.limit.arm))
         if arm in self.tokens:
             self.tokens[arm] -= 1.0
         return price
@@ -267,13 +287,30 @@ class Accounts:
             "gaps": [*self.gaps],
         }
 
+    def spending(self, money: Money | None) -> list[Spending]:
+        """Return how each limit stands, amounts in money if that is known."""
+        unit = 1.0 if money is None else money.unit
+        found = []
+        for account in self.accounts:
+            limit, each = account.limit, self.each(account.limit)
+            scale = 1.0 if limit.arm else unit
+            factor = account.price(each) + (0.0 if limit.arm else 1.0)
+            amount, allowed, spent = (
+                float(f"{value * scale:.12g}") for value in (limit.amount, account.allowed, account.spent)
+            )
+            kind = "calls" if limit.arm else "costs" if money is None else money.currency
+            found.append(Spending(limit.key, limit.arm, kind, amount, allowed, spent, factor))
+        return found
+
     @classmethod
     def restored(cls, facts: Mapping[str, Any]) -> Accounts:
         """Return the accounts that `facts` were taken from."""
         accounts = cls(Budget(**facts["budget"]))
         for account, numbers in zip(accounts.accounts, facts["accounts"], strict=True):
             account.left, account.allowed, account.spent = map(float, numbers)
-        accounts.prices = {str(arm): [*map(float, (known, total, count))] for arm, (known, total, count) in facts["prices"].items()}
+        accounts.prices = {
+            str(arm): [*map(float, (known, total, count))] for arm, (known, total, count) in facts["prices"].items()
+        }
         accounts.tokens = {arm: float(facts["tokens"][arm]) for arm in accounts.tokens}
         accounts.at = None if facts["at"] is None else float(facts["at"])
         seconds, count = facts["gaps"]

@@ -35,7 +35,7 @@ from cosend.algorithm.values import View
 from cosend.axes import plain_name
 from cosend.engine.learnt_arms import Learnt
 from cosend.engine.scoring import gain_of, right_or_wrong
-from cosend.errors import LabelWarning
+from cosend.errors import LabelWarning, SettingError
 from cosend.models.adapters import Classifier, Label, Predicted, SeesPart
 from cosend.network import Network
 from cosend.run.prepare import NOTHING, Gains, PolicyPerSite, Prepared, busiest, fresh_copy, policy_per_site
@@ -330,6 +330,7 @@ class Recorded(SeesPart):
 def play_sites(prepared: Prepared, policy: PolicyPerSite, watch: Watch | None = None) -> Decided:
     """Play real sites, with models as they were before anything was played."""
     notes: list[str] = []
+    _check_budgets(prepared)
     with _label_warnings(notes):
         sites = [
             prepared.built.site(
@@ -345,10 +346,21 @@ def play_sites(prepared: Prepared, policy: PolicyPerSite, watch: Watch | None = 
         network = Network(sites, call_cost=prepared.network.call_costs())
         learners = [site.learner for site in sites]
         arms, phases, right, gained = _run(prepared, network, learners, watch)
+    notes += [f"{site.name}: {each}" for site in sites for each in site.spending()]
     notes += [
         weights_note(site.name, site.weights()) for site in sites if site.engine.state.encoder.features is not None
     ]
     return Decided(policy, learners, arms, phases, right, gained, notes)
+
+
+def _check_budgets(prepared: Prepared) -> None:
+    """Raise if a budget goes by time: a recording is played as fast as it goes."""
+    for site in prepared.network.sites:
+        budget = prepared.network.budget_of(site)
+        timed = [each.key for each in budget.limits() if each.seconds] if budget is not None else []
+        if budget is not None and (timed or budget.at_most_per_second):
+            key = timed[0] if timed else "at_most_per_second"
+            raise SettingError("budget", key, "per_item where a recording is played: it has no clock")
 
 
 def _fresh_models(prepared: Prepared, site: str) -> dict[str, Classifier]:

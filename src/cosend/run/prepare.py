@@ -465,6 +465,8 @@ def _beyond_simulation(network: NetworkFile, arrivals: Ints, items: Table) -> It
         yield "more labels are missing than a site waits for"
     if network.strict_labels:
         yield "labels are strict"
+    if any(network.budget_of(site) is not None for site in network.sites):
+        yield "there is a budget"
     if network.watches and (arrivals[:1] == NOTHING).any():
         yield "nothing arrives at some sites, which would have features to look at"
 
