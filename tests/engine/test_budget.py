@@ -237,7 +237,8 @@ def test_a_budget_changes_and_ends_and_limits_that_stay_go_on() -> None:
     site.engine.learn(late.ids, [None], None, [0.5])
     site.submit()
     answer(site, lambda _: 0.5)
-    assert [len(event.budget) for event in site.log if isinstance(event, BudgetSet)] == [2, 3, 1, 0]
+    amounts = [(event.per_item, event.per_hour) for event in site.log if isinstance(event, BudgetSet)]
+    assert amounts == [(0.02, None), (0.02, 1.0), (0.03, None), (None, None)]
     assert all(decode(encode(event)) == event for event in site.log)
     site.check()
 

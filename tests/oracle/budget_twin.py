@@ -90,7 +90,7 @@ def costs(
         for arm, key, amount in limits:
             uses = price[name] if not arm else float(arm == name)
             b, rest = allowed_for_an_item(key, amount, happened, len(happened)), left(arm, key, amount, happened)
-            found[name] += uses * 0.03 / b * math.exp(max(-20, min(20, -0.05 * rest / b)))
+            found[name] += uses * 0.03 / b * math.exp(max(-20, min(20, -0.08 * rest / b)))
             burst = 20 * b if key == "per_item" else min(20 * b, 0.05 * amount)
             if uses and uses > rest + burst:
                 spent.add(name)

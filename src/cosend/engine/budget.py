@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -33,7 +33,7 @@ DAY_S: Final = 86400.0
 PERIODS: Final = {"per_item": 0.0, "per_hour": HOUR_S, "per_day": DAY_S}  # in seconds; 0: an item
 
 START: Final = 0.03  # the gain that spending b must bring at first
-PACE: Final = 0.05  # by how much its logarithm grows with each b that is spent
+PACE: Final = 0.08  # by how much its logarithm grows with each b that is spent
 BURST: Final = 20.0  # b that may be spent ahead,
 BURST_SHARE: Final = 0.05  # and which part of a period's amount at most
 SAVED: Final = 60.0  # b that can be saved; of a period, its amount at most
@@ -101,8 +101,9 @@ class Budget:
 
     def facts(self) -> dict[str, Any]:
         """Return it as plain data."""
-        facts = asdict(self)
-        return {key: facts[key] for key in facts if facts[key]}
+        facts = {key: getattr(self, key) for key in PERIODS if getattr(self, key) is not None}
+        calls = {arm: dict(amounts) for arm, amounts in self.calls.items()}
+        return {**facts, "calls": calls, "at_most_per_second": dict(self.at_most_per_second)}
 
 
 def _check_amount(what: str, amount: Any) -> None:

@@ -250,9 +250,13 @@ class Fitted(_Event, tag=23, frozen=True):
 
 
 class BudgetSet(_Event, tag=24, frozen=True):
-    """What may be spent from now on, in costs; empty: there is no budget any more."""
+    """What may be spent from now on, in costs: per item, per hour, per day; nothing: there is no budget any more."""
 
-    budget: dict[str, Any]
+    per_item: float | None = None
+    per_hour: float | None = None
+    per_day: float | None = None
+    calls: dict[str, dict[str, float]] = {}  # by arm: the same in calls of it
+    at_most_per_second: dict[str, float] = {}  # by arm: how often it may be used
 
 
 Event: TypeAlias = (

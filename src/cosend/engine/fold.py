@@ -12,6 +12,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
+from msgspec.structs import asdict
 
 from cosend.algorithm.layout import Floats
 from cosend.algorithm.pending import Patience
@@ -208,7 +209,8 @@ def apply(event: events.Event, state: SiteState) -> Sequence[Example]:  # noqa: 
         case events.Fitted():
             state.fitted(None)
         case events.BudgetSet():
-            state.set_budget(Budget(**event.budget) if event.budget else None)
+            given = asdict(event)
+            state.set_budget(Budget(**given) if any(given.values()) else None)
         case events.Withdrawn():
             state.withdraw(event.ids)
         case events.PeerTold():

@@ -538,7 +538,7 @@ class SiteState:
         if budget == (None if self.accounts is None else self.accounts.budget):
             return
         self._change(self._set_budget, budget)
-        self.write(events.BudgetSet({} if budget is None else budget.facts()))
+        self.write(events.BudgetSet(**({} if budget is None else budget.facts())))
 
     def _set_budget(self, budget: Budget | None) -> None:
         self.learner.explore_freely()
