@@ -59,7 +59,7 @@ class Recording(NamedTuple):
     dollars: Floats
 
     def first(self, count: int | None) -> Recording:
-        return self if count is None else Recording(self.models, *(column[:count] for column in self[1:]))
+        return Recording(self.models, self.prompts[:count], self.scores[:count], self.dollars[:count])
 
 
 @dataclass(frozen=True, kw_only=True)

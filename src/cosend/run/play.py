@@ -340,6 +340,7 @@ def play_sites(prepared: Prepared, policy: PolicyPerSite, watch: Watch | None = 
                 score_local=score_local,
                 classifiers=_fresh_models(prepared, name) | _learnt(policy, name),
                 learnt=False,
+                **({} if each.mixes else {"budget": None}),  # no other keeps to one
             )
             for name, (each, score_local) in policy.by_site.items()
         ]
