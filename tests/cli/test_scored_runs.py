@@ -80,8 +80,8 @@ def test_what_was_spent_of_a_budget_is_said_and_a_recording_has_no_clock(tmp_pat
     text, log = "[budget]\nper_item = 0.0003\n" + SCORED, write_log(tmp_path)
     result = result_of(write_network(tmp_path, text), "--stream", log, "--out", tmp_path / "out")
     assert any("budget of 0.0003 USD per item: spent" in note for note in result["notes"])
-    (paid,) = [row["cost"] for row in result["overall"] if row["policy"] == "MixedViews"]
-    assert paid * 0.02 <= 0.0003 * 1.1
+    paid = sum(model["cost"] for model in result["models"]["north"])
+    assert paid * 0.02 <= 300 * 0.0003 * 1.1
     timed = write_network(tmp_path, text.replace("per_item", "per_hour"))
     assert "a recording is played: it has no clock" in refused("run", timed, "--stream", log, "--out", tmp_path / "out")
 

@@ -84,4 +84,4 @@ def test_a_router_spends_what_it_may_and_is_as_good_as_the_best_mixture(name: st
 @needs_recordings
 def test_a_price_cut_and_a_new_model_are_used_after_200_prompts() -> None:
     found = list(budgets.rows(Settings(events=("cut", "new")), RECORDINGS, lambda *_: None))
-    assert all(row["most_spent"] <= 1.1 and row["beside_mixture"] >= -0.01 for row in found), found
+    assert all(row["most_spent"] <= 1.1 and row["beside_mixture"] >= -0.005 for row in found), found
