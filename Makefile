@@ -15,7 +15,7 @@ SECOND := .venv/.compiled.txt
 TRACED = tests/algorithm tests/engine tests/site tests/test_bad_input.py
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo test coverage claims check docs tables paper beyond regret worlds bench screenshots format clean
+.PHONY: help setup run demo test coverage claims check docs tables paper beyond regret worlds budgets bench screenshots format clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -89,6 +89,9 @@ regret: $(READY) ## measure regret on generated problems, beside the theorems
 
 worlds: $(READY) ## play four sites with nothing configured on three streams; DATA= is their folder
 	@$(RESEARCH) worlds $(if $(DATA),--data $(DATA)) $(OPTIONS)
+
+budgets: $(READY) ## route prompts to language models within budgets; DATA= is the folder of the recordings
+	@$(RESEARCH) budgets $(if $(DATA),--data $(DATA)) $(OPTIONS)
 
 bench: $(READY) ## measure speed and memory
 	@$(BIN)/python -m benchmarks

@@ -1,4 +1,4 @@
-"""`python -m research`, or `make paper`, `make beyond`, `make regret` and `make worlds`."""
+"""`python -m research`, or `make paper`, `make beyond`, `make regret`, `make worlds` and `make budgets`."""
 
 from __future__ import annotations
 
@@ -20,11 +20,13 @@ from cosend.cli.shared import (
     steps_bar,
 )
 from cosend.report.html_report import check_ready, writing
+from research import budgets as of_budgets
 from research import worlds as of_worlds
 from research.beyond import report as beyond_report
 from research.beyond import run as beyond_run
 from research.beyond.settings import PARTS
 from research.beyond.settings import Settings as BeyondSettings
+from research.budgets import Settings as BudgetsSettings
 from research.output import print_sections
 from research.paper import report as paper_report
 from research.paper import run as paper_run
@@ -232,6 +234,35 @@ def worlds(
             processes=processes,
         )
         _play(out, of_worlds, find)
+
+
+@app.command("budgets")
+def budgets(
+    data: Annotated[Path, typer.Option(help="The folder of the recordings, with budgets.json.")] = of_budgets.FOLDER,
+    out: Annotated[Path, typer.Option(help="Where results.json and tables.md go.")] = Path("out/budgets"),
+    seeds: Annotated[int | None, _seeds(BudgetsSettings().orders, "In how many orders prompts come.")] = None,
+    event: Annotated[
+        list[str] | None,
+        typer.Option(help="Only what happens in the middle; may be repeated: cut, loss, new, or '' for nothing."),
+    ] = None,
+    items: Annotated[int | None, typer.Option(min=2, help="At most this many prompts.")] = None,
+) -> None:
+    """Route prompts to language models within a budget, beside the best mixture of two models known in hindsight.
+
+    The recordings do not come with cosend.
+    """
+
+    def find(progress: Progress) -> tuple[Any, bool]:
+        found: list[of_budgets.Row] = []
+        finished = _collect(of_budgets.rows(settings, data, progress), found)
+        if not found:
+            raise KeyboardInterrupt  # stopped before there was anything to show
+        return of_budgets.results(settings, found), finished
+
+    with say_errors():
+        events = of_budgets.EVENTS if event is None else tuple(event)
+        settings = BudgetsSettings(orders=seeds or BudgetsSettings().orders, events=events, prompts=items)
+        _play(out, of_budgets, find)
 
 
 def _play(out: Path, report: Any, find: Find) -> None:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from cosend.algorithm.learner import Learner
     from cosend.algorithm.pending import Patience
     from cosend.algorithm.policies import CellKLUCB, CoS, MixedViews, Zooming, ZoomingKLUCB
+    from cosend.engine.budget import Budget
     from cosend.engine.fold import fold, verify
     from cosend.engine.learnt_arms import Learnt
     from cosend.engine.money import Money
@@ -43,6 +44,7 @@ __version__ = VERSION
 # Loaded when they are first used (PEP 562): NumPy and Numba take most of the time of an import.
 _MODULE_OF = {
     "Answer": "cosend.models.adapters",
+    "Budget": "cosend.engine.budget",
     "CellKLUCB": "cosend.algorithm.policies",
     "CoS": "cosend.algorithm.policies",
     "Decision": "cosend.engine.needs",
@@ -80,6 +82,7 @@ def __dir__() -> list[str]:
 
 __all__ = [
     "Answer",
+    "Budget",
     "CellKLUCB",
     "CoS",
     "CosendError",

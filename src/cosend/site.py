@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
+import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -40,6 +41,7 @@ from cosend.checks import (
     no_score,
 )
 from cosend.engine.arm_health import IN_ITEMS, Breakers
+from cosend.engine.budget import Budget, Spending
 from cosend.engine.encoding import Codes
 from cosend.engine.engine import Batch, Engine, LearnsFrom
 from cosend.engine.events import Event, Journal
@@ -107,6 +109,8 @@ class Site:
     costs          name -> cost of using a local model in [0, 1]; 0 unless given
     prices         name -> the same in money, for models without a cost
     money          what a right label is worth in money, for prices
+    budget         what it may spend, as a `Budget`, for example `Budget(per_item=0.0007)`; nothing binds unless given
+    clock          tells the time in seconds, for a budget by the hour; that of the computer unless given
     reward         (label, truth) -> gain in [0, 1]; or a `Reward`: what confusions cost, and the units of scores. Right
                    or wrong unless given
     patience       how long it waits for labels; for ever unless given
@@ -142,6 +146,8 @@ class Site:
         costs: Mapping[str, float] | None = None,
         prices: Mapping[str, float] | None = None,
         money: Money | None = None,
+        budget: Budget | None = None,
+        clock: Callable[[], float] = time.time,
         reward: Callable[[Any, Any], float] = right_or_wrong,
         patience: Patience | None = None,
         seed: int = 0,
@@ -166,7 +172,8 @@ class Site:
             check_one_of("share_labels", share_labels, get_args(ShareLabels))
         if journal is not None:
             check_callable("journal", journal, "a function that takes an event, for example log.append")
-        self.name, self.money = name, money
+        check_callable("clock", clock, "a function that returns the time in seconds")
+        self.name, self.money, self._clock = name, money, clock
         learns = learnt_arms(name, classifiers, learnt, policy, score_local)
         self.axes: tuple[Axis, ...] = as_axes(name, context, learns)
         self.classifiers: dict[str, Classifier] = {
@@ -193,6 +200,8 @@ class Site:
         self.alone = Alone()
         self._guard_by(state.learner.alone)
         self._look_at_models()
+        if budget is not None:
+            self.set_budget(budget)
         self._warns_of_no_names = watches(self.axes)
         self._telling: set[str] = set()  # peers that are being told something
 
@@ -248,8 +257,10 @@ class Site:
         if not rows:
             return []
         sites = [self, *(peer for peer in self.peers.values() if isinstance(peer, Site))]
-        if len(rows) > 1 and any(site.may_drop(len(rows)) for site in sites):
-            # What expires here or at a peer is passed on before the next item, as it would be one by one.
+        spends = self.engine.state.accounts is not None
+        if len(rows) > 1 and (spends or any(site.may_drop(len(rows)) for site in sites)):
+            # What expires here or at a peer is passed on before the next item, as it would be one by one; and what an
+            # answer says it has cost is spent before it.
             parts = [([row], [column[n : n + 1] for column in columns]) for n, row in enumerate(rows)]
         else:
             parts = [(rows, columns)]
@@ -282,6 +293,7 @@ class Site:
         if engine.state.outbox:
             self._tell_all()  # a peer that cannot be told anything yet is not called either
         engine.now += len(items)
+        engine.at = float(self._clock()) if engine.state.goes_by_time else None
         batch = engine.submit(items, columns)
         try:
             self._execute(engine.take())
@@ -730,7 +742,22 @@ class Site:
         ]
         known_by = "score" if counts.only_scores else "label"
         currency = "" if self.money is None else self.money.currency
-        return Summary(self.name, learner.arrivals, learner.pending_count, arms, known_by, currency)
+        spending = self.spending()
+        return Summary(self.name, learner.arrivals, learner.pending_count, arms, known_by, currency, spending)
+
+    @one_at_a_time
+    def spending(self) -> list[Spending]:
+        """Return how much of its budget is spent: an entry for each limit, none without a budget."""
+        accounts = self.engine.state.accounts
+        return [] if accounts is None else accounts.spending(self.money)
+
+    @one_at_a_time
+    def set_budget(self, budget: Budget | None) -> None:
+        """Keep to another budget from now on, or to none; limits that stay go on as they are."""
+        if budget is not None:
+            check_kind("budget", budget, Budget, "a Budget, for example Budget(per_item=0.0007)")
+            budget = budget.in_costs(self.money)
+        self.engine.state.set_budget(budget)
 
     # What outlives the process
 
@@ -931,11 +958,13 @@ class Summary(NamedTuple):
     arms: Sequence[ArmSummary]
     known_by: str = "label"  # what has come: labels, or "score" if nothing else has
     currency: str = ""  # of prices
+    spending: Sequence[Spending] = ()  # how the limits of a budget stand
 
     def table(self) -> SmallTable:
         """Return it as a table."""
         decisions = sum(arm.decisions for arm in self.arms)
         title = f"{self.site}: {counted(self.items, 'item')}, {counted(self.pending, self.known_by)} pending"
+        title = "; ".join([title, *map(str, self.spending)])
         heading = ["arm", "kind", "cost", "decisions", "share", f"{self.known_by}s", "mean reward", "state"]
         rows = [_arm_row(arm, decisions) for arm in self.arms]
         if any(arm.price is not None for arm in self.arms):

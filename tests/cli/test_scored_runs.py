@@ -76,6 +76,16 @@ def test_a_recording_of_scores_is_played_and_nothing_in_it_is_an_error(tmp_path:
     assert "Cost USD" in page
 
 
+def test_what_was_spent_of_a_budget_is_said_and_a_recording_has_no_clock(tmp_path: Path) -> None:
+    text, log = "[budget]\nper_item = 0.0003\n" + SCORED, write_log(tmp_path)
+    result = result_of(write_network(tmp_path, text), "--stream", log, "--out", tmp_path / "out")
+    assert any("budget of 0.0003 USD per item: spent" in note for note in result["notes"])
+    paid = sum(model["cost"] for model in result["models"]["north"])
+    assert paid * 0.02 <= 300 * 0.0003 * 1.1
+    timed = write_network(tmp_path, text.replace("per_item", "per_hour"))
+    assert "a recording is played: it has no clock" in refused("run", timed, "--stream", log, "--out", tmp_path / "out")
+
+
 def test_a_category_is_played_by_real_sites_with_the_same_scores(tmp_path: Path) -> None:
     text = SCORED.replace('feature = "age"\nrange = [0, 100]', 'kind = "category"\nfeature = "who"')
     result = result_of(write_network(tmp_path, text), "--stream", write_log(tmp_path), "--out", tmp_path / "out")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cosend import Network, Patience, Site
+from cosend import Budget, Network, Patience, Site
 from cosend.algorithm.values import ScoreLocal
 from cosend.axes import Axis, Category, Confidence, Feature, PreviousLabel, Says, Time
 from cosend.engine import learnt_arms
@@ -50,6 +50,7 @@ PATIENCE = [
     Patience(wait_limit=3, max_pending=12, overdue=0.0),
 ]
 SCORE_LOCAL: list[ScoreLocal] = ["used", "all"]
+BUDGETS = [None, Budget(per_item=0.02), Budget(per_hour=2.0, calls={"lab-b": {"per_item": 0.3}})]
 EVERYTHING = [  # what must have happened to every policy, for the runs to be a proof of anything
     *("128 in flight", "failed", "no answer", "lost", "reply lost", "label too late", "withdrawn too early"),
     *("taught", "refused", "restarted", "abandoned", "shown", "answered by one that left", "trained", "fitted"),
@@ -87,6 +88,7 @@ def stormy_run(policy: str, seed: int) -> Counter[str]:
             patience=draw.choice(PATIENCE),
             seed=seed,
             score_local=draw.choice(SCORE_LOCAL),
+            budget=draw.choice(BUDGETS) if policy == "MixedViews" else None,
         )
         for name in ["lab", "hq", "far", "near"][: draw.randint(2, 4)]
     ]

@@ -18,6 +18,7 @@ from typing import Any, Final
 from cosend.algorithm import layout as col
 from cosend.algorithm.state import State
 from cosend.axes import Axis, read_columns
+from cosend.engine.budget import Budget
 from cosend.engine.engine import Batch, Engine
 from cosend.engine.events import Event, decode, encode
 from cosend.engine.fold import apply, fold, verify
@@ -104,6 +105,7 @@ class RunningSite:
         learnt: bool = False,
         learning: bool = False,
         in_order: bool = True,
+        budget: Budget | None = None,
         **options: Any,
     ) -> None:
         self.name, self.axes, self.log = name, axes, list[Event]()
@@ -112,6 +114,7 @@ class RunningSite:
         costs |= dict.fromkeys(learns, 0.0)
         self.options: dict[str, Any] = {"in_order": in_order, "learning": {f"{name}-a"} if learning else set()}
         state = SiteState(name, local=costs, learnt=learns, axes=axes, journal=self.log.append, **options)
+        state.set_budget(budget)
         self.lives = 0
         self.made: dict[int, Item] = {}  # decisions that clients know, whose label may come
         self.decisions: list[Any] = []
@@ -363,6 +366,7 @@ class Mishaps:
 
     def submit(self, node: RunningSite, items: list[Item]) -> None:
         node.engine.now += 1
+        node.engine.at = 60.0 * node.engine.now
         node.batches.append(node.engine.submit(items, read_columns(node.axes, items)))
         self.world.run(node)
 

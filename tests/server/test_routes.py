@@ -18,11 +18,13 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from starlette.exceptions import HTTPException
 
-from cosend import Money
+from cosend import Budget, MixedViews, Money
 from cosend.axes import Axis, Category, Feature, TimeOfDay, read_columns
 from cosend.client import Client
 from cosend.errors import ArmError, ContextError, CosendError, DecisionError, NoAnswer, StateError, Unavailable
 from cosend.models.adapters import as_classifier
+from cosend.pages.rendering import render_parts
+from cosend.pages.site_view import SiteView
 from cosend.runtime.client_requests import Decided
 from cosend.runtime.label_intake import Heard
 from cosend.runtime.running_site import RunningSite
@@ -264,6 +266,27 @@ def test_the_example_of_a_label_has_a_label(tmp_path: Path) -> None:
     document = Service(RunningSite(a_setup(), tmp_path), NOBODY).description()
     page = unescape(docs_page(document, "http://here"))
     assert """-d '{"labels": [{"id": "ID", "label": "text"}]}'""" in page
+
+
+async def test_the_budget_stands_in_the_summary_and_in_the_metrics(tmp_path: Path) -> None:
+    budget = Budget(per_item=0.001, calls={"any": {"per_hour": 100}})
+    setup = a_setup(costs={"any": 0.1}, money=Money(0.02, "USD"), learnt=False, budget=budget, policy=MixedViews())
+    async with running(setup, tmp_path) as site, Caller(site) as client:
+        await client.decide("a", "b", "c")
+        money, calls = (await client.summary())["budget"]
+        assert (money["limit"], money["arm"], money["unit"]) == ("per_item", "", "USD")
+        assert (money["amount"], money["allowed"], money["factor"] > 1) == (0.001, 0.003, True)
+        assert (calls["arm"], calls["unit"], calls["amount"]) == ("any", "calls", 100)
+        assert money["spent"] == pytest.approx(0.002 * calls["spent"])
+        text = (await client.get("/metrics")).text
+        assert 'cosend_budget_amount{arm="",limit="per_item",unit="USD"} 0.001' in text
+        assert 'cosend_budget_factor{arm="any",limit="per_hour",unit="calls"}' in text
+        page = render_parts(SiteView(site).snapshot(1.0))["tiles"]
+        assert "spent of the budget in calls of any" in page
+    other = replace(setup, budget=Budget(per_item=0.002))
+    async with running(other, tmp_path) as site, Caller(site) as client:
+        (money,) = (await client.summary())["budget"]
+        assert (money["amount"], money["spent"]) == (0.002, 0.0)
 
 
 async def test_a_price_needs_somebody_who_says_what_a_right_label_is_worth(tmp_path: Path) -> None:

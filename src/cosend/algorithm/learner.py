@@ -241,6 +241,30 @@ class Learner:
             return made, AskPeer(self.arms.names[arm], tuple(points[len(made[0])].tolist()), cell)
         return made, None
 
+    def decide_at(self, point: Floats, costs: Floats, again: int = 0) -> tuple[int, int, int, int]:
+        """Choose for one point that was checked, at other costs: phase, arm, cell and candidates.
+
+        OUT is the cost of an arm that may not be chosen; one may. Only for policies that mix views: no peer is asked.
+        """
+        memory = self.memory
+        while (made := memory.choose_one(memory.at_costs(costs), point, self._asked, again))[0] < ASK:
+            memory.make_way(made[0])
+        self.explore_freely()
+        return made[:4]
+
+    def explore_freely(self) -> None:
+        """Forget how often it was paid for to learn about arms: a budget pays for that."""
+        self.memory.ledger.site[col.PAID_EXPLORED] = 0
+
+    def check_points(self, points: Floats) -> None:
+        """Raise unless these can be points of items."""
+        check_points(self.name, points, self.categories, self.memory.may_lack)
+
+    def check_out(self, without: Collection[str]) -> frozenset[str]:
+        """Return the arms that may not be chosen, paused ones among them, or raise if that leaves none."""
+        self._numbers_out(without)
+        return frozenset(self.arms.paused).union(without)
+
     def _choose_one(self, point: Floats, out: Collection[int], again: int) -> tuple[int, int, int, int, int]:
         memory, asked = self.memory, self._asked
         while (made := memory.choose_one(memory.without(out) if out else memory.arrays, point, asked, again))[0] < ASK:

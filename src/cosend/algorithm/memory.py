@@ -126,6 +126,10 @@ class Memory:
             return self.arrays
         costs = self.ledger.costs.copy()
         costs[list(out)] = OUT
+        return self.at_costs(costs)
+
+    def at_costs(self, costs: Floats) -> api.Arrays:
+        """Return the arrays for one choice in which arms cost something else; nothing changes."""
         return (*self.arrays[:2], costs, *self.arrays[3:])
 
     def answer(

@@ -21,6 +21,7 @@ from cosend.algorithm.policies import Policy
 from cosend.axes import Axis, default_axes, in_order
 from cosend.config.network_file import NO_STREAM, SOURCE, NetworkFile, wants_horizon
 from cosend.config.sections import ModelSection, RewardSection, SiteSection
+from cosend.engine.budget import Budget
 from cosend.engine.learnt_arms import Learnt
 from cosend.engine.scoring import UNITS, Gain, Range, Reward, right_or_wrong
 from cosend.errors import (
@@ -167,6 +168,10 @@ class Built:
     def costs(self, site: str) -> dict[str, float]:
         return {each.name: each.cost for each in self.setting(site).classifiers}
 
+    def budget(self, site: str) -> Budget | None:
+        """Return what a site may spend: in money, if the file has a unit."""
+        return self.network.budget_of(self.setting(site))
+
     def hashes(self, site: str) -> dict[str, str]:
         """Return for each model of a site the hash of what it is made of, where that is known."""
         hidden = self.network.hidden()
@@ -193,6 +198,7 @@ class Built:
             "costs": self.costs(name),
             "reward": self.reward,
             "money": network.money,
+            "budget": self.budget(name),
             "patience": network.patience,
             "seed": network.seed,
             "retries": network.retries,

@@ -24,6 +24,7 @@ from cosend.config.sections import (
     SCORE,
     AxisSection,
     BrokerSection,
+    BudgetSection,
     CostsSection,
     Flag,
     ModelSection,
@@ -40,6 +41,7 @@ from cosend.config.sections import (
     mistake_of,
     wrong_options,
 )
+from cosend.engine.budget import Budget
 from cosend.engine.learnt_arms import Learnt, learnt_arms
 from cosend.engine.money import Money
 from cosend.errors import ArmError, NetworkFileError, SettingError, listed, shown
@@ -108,6 +110,7 @@ class NetworkFile(Section):
     call_cost: Unit = 0.0
     call_price: Price | None = None
     costs: CostsSection | None = None
+    budget: BudgetSection | None = None
     label_delay: RowsOrNone = 1
     labels: Annotated[list[Any], Field(min_length=2)] | None = None
     retries: Tries = 3
@@ -231,7 +234,7 @@ class NetworkFile(Section):
     def mistakes(self) -> list[str]:
         """Return what is wrong though every section for itself is right."""
         found = [*self._double_names(), *self._double_ports(), *self._wrong_models(), *self._wrong_learnt()]
-        found += [*self._wrong_scores(), *self._wrong_reward(), *self._wrong_prices()]
+        found += [*self._wrong_scores(), *self._wrong_reward(), *self._wrong_prices(), *self._wrong_budgets()]
         if len(self.context) - len(self.given) - len(self.heard) > 1:
             found.append("context: kind = 'features' is given twice; once is enough for every feature")
         found += self._wrong_policy()
@@ -317,6 +320,32 @@ class NetworkFile(Section):
                     self.money.cost(price)
                 except SettingError as error:
                     yield f"{key}: {error}"
+
+    def budget_of(self, site: SiteSection) -> Budget | None:
+        """Return what a site may spend: in money, if the file has a unit."""
+        section = self.budget if site.budget is None else site.budget
+        return None if section is None else section.build()
+
+    def _budgets(self) -> Iterator[tuple[str, BudgetSection]]:
+        if self.budget is not None:
+            yield "budget", self.budget
+        for n, site in enumerate(self.sites, start=1):
+            if site.budget is not None:
+                yield f"sites.{n}.budget", site.budget
+
+    def _wrong_budgets(self) -> Iterator[str]:
+        """Yield why a budget cannot be kept."""
+        policy = None if self.policy is None or wrong_policy(self.policy) else self.build_policy(1)
+        known = [each.name for _, _, each in self.classifiers()] + [site.name for site in self.sites]
+        for key, budget in self._budgets():
+            for amount in budget.in_money if self.money is None else ():
+                yield f"{key}.{amount}: is in money: needs a table [costs] with unit, what a right label is worth"
+            for place, arm in budget.arms:
+                if arm not in known:
+                    yield f"{key}.{place}: must be a classifier or a site ({listed(known)}), got {shown(arm)}"
+            if policy is not None and not policy.mixes:
+                name = type(policy).__name__
+                yield f"{key}: needs the policy MixedViews, got {name}: no other weighs costs anew for every item"
 
     def priced(self) -> NetworkFile:
         """Return the file with costs in place of prices."""

@@ -29,6 +29,7 @@ from cosend.axes import (
 )
 from cosend.checks import check_path
 from cosend.config import LARGEST_SEED, LONGEST_CALL_S, MOST_ROWS
+from cosend.engine.budget import Budget
 from cosend.engine.learnt_arms import Learnt
 from cosend.engine.money import LONGEST
 from cosend.engine.sharing import Sharing
@@ -425,6 +426,47 @@ class CostsSection(Section):
     currency: Annotated[str, Field(max_length=LONGEST)] = ""
 
 
+class AmountsSection(Section):
+    """Amounts that may be spent."""
+
+    per_item: Rate | None = None
+    per_hour: Rate | None = None
+    per_day: Rate | None = None
+
+
+class BudgetSection(AmountsSection):
+    """`[budget]`: what a site may spend in money, by arm in calls, and how often in a second an arm may be used."""
+
+    calls: dict[str, AmountsSection] = {}
+    at_most_per_second: dict[str, Rate] = {}
+
+    @model_validator(mode="after")
+    def _limits_something(self) -> BudgetSection:
+        if self.build() is None:
+            raise ValueError("must have at least one of per_item, per_hour, per_day, calls and at_most_per_second")
+        return self
+
+    @property
+    def in_money(self) -> list[str]:
+        """The keys of amounts of money."""
+        return [key for key in AmountsSection.model_fields if getattr(self, key) is not None]
+
+    @property
+    def arms(self) -> list[tuple[str, str]]:
+        """The arms that it names, each behind its key."""
+        tables: dict[str, Mapping[str, Any]] = {"calls": self.calls, "at_most_per_second": self.at_most_per_second}
+        return [(f"{key}.{arm}", arm) for key, table in tables.items() for arm in table]
+
+    def build(self) -> Budget | None:
+        """Return the budget, None if nothing is limited."""
+        calls = {arm: each.model_dump(exclude_none=True) for arm, each in self.calls.items()}
+        calls = {arm: amounts for arm, amounts in calls.items() if amounts}
+        if not (self.in_money or calls or self.at_most_per_second):
+            return None
+        money = {key: getattr(self, key) for key in self.in_money}
+        return Budget(**money, calls=calls, at_most_per_second=self.at_most_per_second)
+
+
 class ConfusionSection(Section):
     """What one mistake costs, as a share of a right label: `said` where `truth` was right."""
 
@@ -489,6 +531,7 @@ class SiteSection(Section):
     shares: list[str] | None = None  # the features that peers may see; None: all
     withholds: list[str] = []
     share_labels: ShareLabels | None = None  # None: as the policy says
+    budget: BudgetSection | None = None  # None: that of the file
     classifiers: Annotated[list[ModelSection], Field(min_length=1)]
 
     @model_validator(mode="after")

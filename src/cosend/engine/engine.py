@@ -218,6 +218,7 @@ class Engine:
         self.label_check = LabelCheck(state.name, strict=strict_labels)
         self.breakers, self.counts = Breakers(back_off), Counts() if counts is None else counts
         self.now = 0.0  # the driver's time: set before a verb is called
+        self.at: float | None = None  # the time of day in seconds, for a budget by the hour: set with the other
         self.offline: frozenset[str] = NO_ARMS  # peers that cannot be asked now
         self.observer: str | None = None  # the model that answers in shadow mode
         self.in_flight = 0  # items
@@ -607,7 +608,15 @@ class Engine:
             again = [batch.again.get(row, 0) for row in some] if batch.again else ()
             heard = self._heard_of(batch, some)
             left = points[done:] if done else points
-            step = state.choose(left, told=told, without=without, again=again, heard=heard)
+            step = state.choose(
+                left,
+                told=told,
+                without=without,
+                again=again,
+                heard=heard,
+                at=self.at,
+                pays=not batch.recorded,
+            )
             count = len(step.arms)
             if count:
                 self._enter(batch, some[:count], step, heard if count == len(some) else heard.first(count))
@@ -742,7 +751,8 @@ class Engine:
     def _only(self, batch: Batch, row: int, point: Floats, arms: Collection[str]) -> Step:
         without = frozenset(self.state.learner.arms.names) - frozenset(arms)
         heard, again = self._heard_of(batch, [row]), [batch.again.get(row, 0)]
-        return self.state.choose(point, without=without, again=again, heard=heard)
+        pays = not batch.recorded
+        return self.state.choose(point, without=without, again=again, heard=heard, at=self.at, pays=pays)
 
     def _let_observer_decide(self, batch: Batch, row: int, point: Floats) -> None:
         """Take the model that answers anyway as the arm, though no arm is left, even if it is paused.
@@ -1105,7 +1115,7 @@ class Engine:
             for arm, places in _by_arm(arms[done : done + len(points)]).items():
                 others = frozenset(state.learner.arms.names) - {arm}
                 heard = Heard({}, {}, (), [packed[place] for place in places] if packed else ())
-                step = state.choose(points[places], without=others, heard=heard)
+                step = state.choose(points[places], without=others, heard=heard, pays=False)
                 ids += range(step.first, step.first + len(places))
                 gained += [gains[done + place] for place in places]
             state.complete(ids, [None] * len(ids))

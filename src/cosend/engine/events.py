@@ -80,6 +80,8 @@ class Chosen(_Event, tag=3, frozen=True):
     items: Column = ()  # for models that learn: the item, or None; else empty
     sure: dict[str, bytes] = {}  # by local model: how sure it is, as floats of 32 bits; not a number where unknown
     seen: tuple[bytes, ...] = ()  # what learnt arms see of each item; empty if there is none
+    at: float | None = None  # when, in seconds, if a budget goes by time
+    factors: tuple[float, ...] = ()  # by what a budget has raised the costs in money for each item; empty without one
 
 
 class Asked(_Event, tag=4, frozen=True):
@@ -252,6 +254,16 @@ class Fitted(_Event, tag=23, frozen=True):
     count: int  # labels that had come when the fit began
 
 
+class BudgetSet(_Event, tag=24, frozen=True):
+    """What may be spent from now on, in costs: per item, per hour, per day; nothing: there is no budget any more."""
+
+    per_item: float | None = None
+    per_hour: float | None = None
+    per_day: float | None = None
+    calls: dict[str, dict[str, float]] = {}  # by arm: the same in calls of it
+    at_most_per_second: dict[str, float] = {}  # by arm: how often it may be used
+
+
 Event: TypeAlias = (
     Started
     | Encoded
@@ -276,6 +288,7 @@ Event: TypeAlias = (
     | Shown
     | ModeChanged
     | Fitted
+    | BudgetSet
 )
 KINDS: Final = get_args(Event)
 Journal: TypeAlias = Callable[[Any], object]  # takes every event: `list.append`, for example

@@ -12,6 +12,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
+from msgspec.structs import asdict
 
 from cosend.algorithm.layout import Floats
 from cosend.algorithm.pending import Patience
@@ -20,6 +21,7 @@ from cosend.algorithm.values import LabelledData
 from cosend.axes import Axis, Column
 from cosend.checks import check_kind
 from cosend.engine import events
+from cosend.engine.budget import Budget
 from cosend.engine.encoding import Codes, FeatureAxis, NewAxes
 from cosend.engine.learnt_arms import is_seen
 from cosend.engine.site_state import Example, Heard, SiteState
@@ -206,6 +208,9 @@ def apply(event: events.Event, state: SiteState) -> Sequence[Example]:  # noqa: 
             return state.teach(event.caller, event.requests, event.truths, event.gains, event.scores).examples
         case events.Fitted():
             state.fitted(None)
+        case events.BudgetSet():
+            given = asdict(event)
+            state.set_budget(Budget(**given) if any(given.values()) else None)
         case events.Withdrawn():
             state.withdraw(event.ids)
         case events.PeerTold():
@@ -240,6 +245,8 @@ def _enter_choices(event: events.Chosen, state: SiteState) -> None:
     heard = _heard(event, event.seen)
     if heard:
         state.enter_heard(range(event.first, event.first + len(arms)), event.arms, heard)
+    if event.factors:
+        state.enter_spending(event.first, event.arms, again, event.at)
     state.drop_expired()
 
 
@@ -305,6 +312,7 @@ def _decided_again(
         step = state.choose(points, told=_reports(event.told), without=event.without, again=again)
         return (event.peer,), (None if step.ask is None else step.ask.peer,)
     known = {"told": _reports(event.told), "without": event.without, "again": event.again}
+    known |= {"at": event.at, "pays": bool(event.factors)}
     step = state.choose(_points(state, event.contexts), **known, heard=_heard(event, event.seen))
     recorded = (event.arms, event.kinds, tuple(map(repr, event.propensities)))  # an unknown one equals nothing
     return recorded, (tuple(step.arms), tuple(step.kinds), tuple(map(repr, step.propensities)))

@@ -34,6 +34,7 @@ from cosend.algorithm.policies import Policy, ShareLabels, how_to_decide, with_l
 from cosend.algorithm.values import AskPeer, LabelledData, ScoreLocal
 from cosend.axes import Axis, Column, Opinion, watches
 from cosend.engine import events
+from cosend.engine.budget import Accounts, Budget
 from cosend.engine.encoding import Codes, Encoder, NewAxes, Spelled, none_for_nan
 from cosend.engine.learnt_arms import LearntArms, Opinions, Seen, Sure, seen_at
 from cosend.engine.needs import FORWARD, Forward, Pending
@@ -67,6 +68,10 @@ class Note(msgspec.Struct, frozen=True, gc=False):
     sure: bytes = b""  # how sure each of these models was, floats of 32 bits, up to the last one that said it
     seen: bytes = b""  # what learnt arms see of the item
     paid: float | None = None  # what the answer itself says it cost
+    charged: float | None = None  # what it counts as in the accounts of a budget, if there was one
+
+
+NO_NOTE: Final = Note(None, None, NO_MODELS, (), None)
 
 
 class Heard(NamedTuple):
@@ -253,6 +258,7 @@ class SiteState:
             improving=[*(learnt or {})],
         )
         self.learnt = LearntArms(learnt or {}, at_once=fits_at_once)
+        self.accounts: Accounts | None = None  # of the budget, if there is one
         self.answering = Answering()
         self.unanswered: dict[int, Note] = {}  # chosen, and no answer yet: what was known before
         self.outbox: dict[str, deque[tuple[Any, ...]]] = {}  # by peer: (request, truth, withdrawn, score) to tell it
@@ -444,6 +450,8 @@ class SiteState:
         without: Collection[str] = (),
         again: Sequence[int] = (),
         heard: Heard = NOTHING,
+        at: float | None = None,
+        pays: bool = True,
     ) -> Step:
         """Choose arms for items, up to the first for which a peer must be asked; call again with the rest.
 
@@ -451,11 +459,19 @@ class SiteState:
         without   arms that cannot be chosen
         again     for items whose arm has failed, the arrival that `Step` gave; 0 for new ones
         heard     what is known before; a local model that is chosen and has an opinion has answered with it
+        at        when, in seconds, for a budget that goes by time
+        pays      whether these choices are within the budget, if there is one
         """
         learner = self.learner
+        accounts = self.accounts if pays else None
         if again and (len(again) != len(points) or not 0 <= min(again) <= max(again) <= learner.arrivals):
             raise SettingError("again", again, "the arrival of each item as `choose` gave it, or 0 for a new one")
-        (kinds, arms, cells, candidates), ask = self._change(learner.decide, points, told, without, again)
+        paid: list[tuple[float, float]] = []  # what each is expected to cost, and how much money counted
+        if accounts is None:
+            (kinds, arms, cells, candidates), ask = self._change(learner.decide, points, told, without, again)
+        else:
+            made, paid = self._change(self._decide_within, accounts, points, without, again, at)
+            (kinds, arms, cells, candidates), ask = made, None
         names, costs, count = learner.arms.names, learner.arms.costs, len(arms)
         step = Step(
             learner.last_id - count + 1,
@@ -471,10 +487,86 @@ class SiteState:
         if heard:
             heard = heard if count == len(points) else heard.first(count)
             self.enter_heard(range(step.first, step.first + count), step.arms, heard)
+        self.enter_charges(step.first, [charge for charge, _ in paid])
         self.drop_expired()
         if self.journal is not None:
-            self._write_choices(step, told, tuple(without), tuple(again), heard)
+            factors = tuple(factor for _, factor in paid)
+            at = at if accounts is not None and accounts.timed else None
+            self._write_choices(step, told, tuple(without), tuple(again), heard, at, factors)
         return step
+
+    def _decide_within(
+        self,
+        accounts: Accounts,
+        points: Floats,
+        without: Collection[str],
+        again: Sequence[int],
+        at: float | None,
+    ) -> tuple[tuple[list[int], ...], list[tuple[float, float]]]:
+        """Choose arms within a budget, one item after the other: each has other costs."""
+        learner = self.learner
+        out, names, known = learner.check_out(without), learner.arms.names, learner.arms.costs
+        learner.check_points(points)
+        made, paid = list[tuple[int, int, int, int]](), list[tuple[float, float]]()
+        for n, arrival in enumerate(again or (0,) * len(points)):
+            if not arrival:
+                accounts.arrive(at)
+            costs, factor = accounts.costs(names, known, out)
+            made.append(learner.decide_at(points[n], costs, arrival))
+            arm = made[-1][1]
+            paid.append((accounts.charge(names[arm], known[arm]), factor))
+        kinds, arms, cells, candidates = ([*column] for column in zip(*made, strict=True)) if made else ([], [], [], [])
+        return (kinds, arms, cells, candidates), paid
+
+    def enter_charges(self, first: int, charges: Sequence[float]) -> None:
+        """Keep what choices count as in the accounts, beside their ids first, first + 1, ..."""
+        notes = self.learner.registry.notes
+        for id_, charge in enumerate(charges, first):
+            table = notes if id_ in notes else self.unanswered
+            table[id_] = msgspec.structs.replace(table.get(id_, NO_NOTE), charged=charge)
+
+    def enter_spending(self, first: int, arms: Sequence[str], again: Sequence[int], at: float | None) -> None:
+        """Enter choices within a budget into its accounts as they were made."""
+        accounts, known, charges = self.accounts, self.learner.arms, list[float]()
+        if accounts is None:
+            raise StateError("it has choices within a budget, and there is none")
+        for arm, arrival in zip(arms, again, strict=True):
+            if not arrival:
+                accounts.arrive(at)
+            charges.append(accounts.charge(arm, known.costs[known.number(arm)]))
+        self.learner.explore_freely()
+        self.enter_charges(first, charges)
+
+    def set_budget(self, budget: Budget | None) -> None:
+        """Keep to a budget from now on, in costs; None: to none. What limits that stay have seen is kept."""
+        if budget is not None:
+            self._check_budget(budget)
+        if budget == (None if self.accounts is None else self.accounts.budget):
+            return
+        self._change(self._set_budget, budget)
+        self.write(events.BudgetSet(**({} if budget is None else budget.facts())))
+
+    def _set_budget(self, budget: Budget | None) -> None:
+        self.learner.explore_freely()
+        if budget is None or self.accounts is None:
+            self.accounts = None if budget is None else Accounts(budget)
+        else:
+            self.accounts = self.accounts.followed_by(budget)
+
+    def _check_budget(self, budget: Budget) -> None:
+        if not self.learner.policy.mixes:
+            allowed = "MixedViews where there is a budget: no other weighs what arms cost anew for every item"
+            raise SettingError(f"the policy of site {self.name!r}", self.learner.policy, allowed)
+
+    def _correct(self, notes: Sequence[Note], arms: Sequence[int], paid: Sequence[float | None]) -> None:
+        """Enter into the accounts what decisions have really cost, where that is known and was not known before."""
+        accounts, known = self.accounts, self.learner.arms
+        if accounts is None:
+            return
+        for note, arm, cost in zip(notes, arms, paid, strict=True):
+            if note.charged is not None and cost is not None and cost != note.paid:
+                accounts.correct(note.charged, float(cost))
+                accounts.learn_price(known.names[arm], known.costs[arm], float(cost))
 
     def _arrivals(self, again: Sequence[int], count: int) -> list[int]:
         """Return the numbers of `count` items that were just chosen; some were counted before."""
@@ -494,6 +586,8 @@ class SiteState:
         without: tuple[str, ...],
         again: tuple[int, ...],
         heard: Heard,
+        at: float | None,
+        factors: tuple[float, ...],
     ) -> None:
         reports, count = {peer: (int(data[0]), int(data[1])) for peer, data in told.items()}, len(step.arms)
         chosen, asked = None, None
@@ -513,6 +607,8 @@ class SiteState:
                 tuple(heard.items),
                 heard.sure_in_bytes(),
                 tuple(heard.seen),
+                at,
+                factors,
             )
             reports = {}
         if step.ask is not None:
@@ -561,9 +657,14 @@ class SiteState:
                 if known is not None
                 else Note(label, None, NO_MODELS, (), None)
             )
+        if self.accounts is not None and len(paid):
+            known_costs = [cost if cost == cost else None for cost in paid]
+            self._correct([notes[id_] for id_ in ids], [arm for arm, _, _ in self.learner.look_up(ids)[1]], known_costs)
         for id_, cost in zip(ids, paid, strict=False):
             if cost == cost:
-                notes[id_] = msgspec.structs.replace(notes[id_], paid=float(cost))
+                note = notes[id_]
+                charged = None if note.charged is None else float(cost)
+                notes[id_] = msgspec.structs.replace(note, paid=float(cost), charged=charged)
         self.kinds.remember(labels)
         event = None
         if self.journal is not None and len(ids):
@@ -597,9 +698,25 @@ class SiteState:
         Returns for each id that was still pending what `choose` takes as `again`. Without ids it is only logged.
         """
         pending = self.learner.still_pending(ids)
+        charged = self._charges(pending)
         arrivals = self._strike(pending)
+        if self.accounts is not None:
+            for charge in charged:
+                self.accounts.correct(charge, 0.0)  # calls were made all the same
         self.write(events.Failed(tuple(pending), arm, reason))
         return dict(zip(pending, arrivals, strict=True))
+
+    @property
+    def goes_by_time(self) -> bool:
+        """Whether there is a budget that goes by time."""
+        return self.accounts is not None and self.accounts.timed
+
+    def _charges(self, ids: Sequence[int]) -> list[float]:
+        """Return what choices count as in the accounts."""
+        if self.accounts is None:
+            return []
+        notes = [self.unanswered.get(id_) or self.learner.registry.notes.get(id_) for id_ in ids]
+        return [note.charged for note in notes if note is not None and note.charged is not None]
 
     def withdraw(self, ids: Sequence[int]) -> None:
         """Take back what no label will come for; ids that are no longer pending are passed over."""
@@ -686,6 +803,8 @@ class SiteState:
         costs = _paid(notes, costs)
         unscored = self._leaves_out(found, notes, truths, scores)
         self._change(self._learn, numbers, found, gains, costs, scores, unscored)
+        if costs is not None:
+            self._correct(notes, [arm for arm, _, _ in found], costs)
         labelled = [n for n, truth in enumerate(truths) if truth is not None]
         if len(labelled) == len(truths):
             self.encoder.remember_label(numbers, truths)

@@ -17,15 +17,16 @@ from cosend.algorithm.layout import Ints
 from cosend.algorithm.learner import Learner
 from cosend.algorithm.pending import arrays_of, find_pending, ids_among, not_among
 from cosend.algorithm.state import Json, State, state_but_pending
+from cosend.engine.budget import Accounts
 from cosend.engine.encoding import Codes, Encoder, RecentValues, features_state, read_features
 from cosend.engine.learnt_arms import LearntArms, is_seen
 from cosend.engine.site_state import Answering, LabelKinds, Note, SiteState
-from cosend.errors import StateError, shown
+from cosend.errors import SettingError, StateError, shown
 
 Objects = npt.NDArray[np.object_]
 AT_ONCE: Final = 1_000  # pending decisions in one step
 SURVIVES: Final = (str, int, bool, type(None))  # a float may be not a number, which equals nothing
-DAMAGED: Final = (KeyError, TypeError, ValueError, AttributeError, OverflowError, IndexError)
+DAMAGED: Final = (SettingError, KeyError, TypeError, ValueError, AttributeError, OverflowError, IndexError)
 
 
 def state_of(site: SiteState) -> State:
@@ -57,6 +58,7 @@ def _facts(site: SiteState) -> dict[str, Any]:
         "learnt": site.learnt.facts(),
         "unanswered": [*table.rows(sorted(site.unanswered.items()))],
         "unanswered_models": table.models,
+        "accounts": None if site.accounts is None else site.accounts.facts(),
     }
     for queue in site.outbox.values():
         for _, truth, *_ in queue:
@@ -70,7 +72,7 @@ def _facts(site: SiteState) -> dict[str, Any]:
 class _Notes:
     """Notes as rows: [id, label, item, place of its models in `models`, what they said, newest label, sure, seen].
 
-    Where an answer said what it cost, that is one more.
+    Where an answer said what it cost, that is one more, and what it counts as in the accounts of a budget the last.
     """
 
     def __init__(self, site: str) -> None:
@@ -87,7 +89,9 @@ class _Notes:
                 self._places[models] = len(self.models)
                 self.models.append([*models])
             sure, seen = b64encode(note.sure).decode(), b64encode(note.seen).decode()
-            paid = [] if note.paid is None else [note.paid]
+            paid = [note.paid, note.charged]
+            while paid and paid[-1] is None:
+                paid.pop()
             yield [id_, label, item, self._places[models], [*said], newest, sure, seen, *paid]
 
 
@@ -223,6 +227,8 @@ def restore(site: SiteState, state: State) -> Callable[[], None]:
         for id_, caller, request in saved["answering"]:
             answering.add(str(caller), [int(request)], [int(id_)])
         outbox = {str(peer): deque(_queued(*row) for row in queue) for peer, queue in saved["outbox"].items()}
+        spending = saved.get("accounts")  # before there were budgets, nobody had any
+        accounts = None if spending is None else Accounts.restored(spending)
         kinds, learnt = _kinds(saved["kinds"]), LearntArms.restored(saved["learnt"], state.arrays)
     except DAMAGED as error:
         raise StateError(f"the saved state of site {learner.name!r} is damaged: {error!r}") from error
@@ -238,6 +244,7 @@ def restore(site: SiteState, state: State) -> Callable[[], None]:
     def commit() -> None:
         site.learner, site.encoder, site.answering, site.unanswered = learner, encoder, answering, unanswered
         site.outbox, site.kinds, site.learnt, site.to_tell = outbox, kinds, learnt, dict.fromkeys(outbox)
+        site.accounts = accounts
 
     return commit
 
@@ -265,7 +272,11 @@ def _notes(rows: Iterable[Sequence[Any]], models: Sequence[Sequence[str]]) -> It
             raise ValueError("it has opinions of models that are not named")
         if not is_seen(looked):
             raise ValueError("it has items that learnt arms cannot have seen")
-        yield int(id_), Note(label, item, heard, tuple(said), newest, known, looked, *map(float, paid))
+        yield int(id_), Note(label, item, heard, tuple(said), newest, known, looked, *map(_float_or_none, paid))
+
+
+def _float_or_none(value: Any) -> float | None:
+    return None if value is None else float(value)
 
 
 def _queued(request: Any, truth: Any, withdrawn: Any, score: Any = None) -> tuple[Any, ...]:

@@ -36,7 +36,7 @@ from cosend.axes import plain_name
 from cosend.engine.events import Chosen, Event
 from cosend.engine.learnt_arms import Learnt
 from cosend.engine.scoring import gain_of, right_or_wrong
-from cosend.errors import LabelWarning
+from cosend.errors import LabelWarning, SettingError
 from cosend.models.adapters import Classifier, Label, Predicted, SeesPart, predicted_by
 from cosend.network import Network, Turn
 from cosend.run.prepare import NOTHING, Gains, PolicyPerSite, Prepared, busiest, fresh_copy, policy_per_site
@@ -377,6 +377,7 @@ class Heard:
 def play_sites(prepared: Prepared, policy: PolicyPerSite, watch: Watch | None = None, *, peers: bool = True) -> Decided:
     """Play real sites, with models as they were before anything was played; without peers each is alone."""
     notes: list[str] = []
+    _check_budgets(prepared)
     heard = [Heard(policy.learnt.get(name, {})) for name in policy.by_site]
     with _label_warnings(notes):
         sites = [
@@ -388,6 +389,7 @@ def play_sites(prepared: Prepared, policy: PolicyPerSite, watch: Watch | None = 
                 classifiers=_fresh_models(prepared, name) | _learnt(policy, name),
                 learnt=False,
                 journal=journal if journal.said else None,
+                **({} if each.mixes else {"budget": None}),  # no other keeps to one
             )
             for (name, (each, score_local)), journal in zip(policy.by_site.items(), heard, strict=True)
         ]
@@ -395,6 +397,7 @@ def play_sites(prepared: Prepared, policy: PolicyPerSite, watch: Watch | None = 
         networks = [Network(sites, call_cost=costs)] if peers else [Network([site]) for site in sites]
         learners = [site.learner for site in sites]
         arms, phases, right, gained = _run(prepared, networks, learners, watch)
+    notes += [f"{site.name}: {each}" for site in sites for each in site.spending()]
     notes += [
         weights_note(site.name, weighted_views(site.learner.views(), _plain_names(site)))
         for site in sites
@@ -406,6 +409,16 @@ def play_sites(prepared: Prepared, policy: PolicyPerSite, watch: Watch | None = 
     ]
     learnt = [site.learnt() for site in sites]
     return Decided(policy, learners, arms, phases, right, gained, notes, own, learnt)
+
+
+def _check_budgets(prepared: Prepared) -> None:
+    """Raise if a budget goes by time: a recording is played as fast as it goes."""
+    for site in prepared.network.sites:
+        budget = prepared.network.budget_of(site)
+        timed = [each.key for each in budget.limits() if each.seconds] if budget is not None else []
+        if budget is not None and (timed or budget.at_most_per_second):
+            key = timed[0] if timed else "at_most_per_second"
+            raise SettingError("budget", key, "per_item where a recording is played: it has no clock")
 
 
 def _fresh_models(prepared: Prepared, site: str) -> dict[str, Classifier]:

@@ -491,9 +491,10 @@ def _beyond_simulation(network: NetworkFile, arrivals: Ints, comes: Mask) -> Ite
         yield "more labels are missing than a site waits for"
     if network.strict_labels:
         yield "labels are strict"
-    for site in network.sites if len(network.sites) > 1 else ():
-        if site.sharing.limits:
-            yield f"{site.name!r} keeps features from its peers"
+    kept = [site.name for site in network.sites if site.sharing.limits] if len(network.sites) > 1 else []
+    yield from (f"{name!r} keeps features from its peers" for name in kept)
+    if any(network.budget_of(site) is not None for site in network.sites):
+        yield "there is a budget"
     if network.watches and (arrivals[:1] == NOTHING).any():
         yield "nothing arrives at some sites, which would have features to look at"
 

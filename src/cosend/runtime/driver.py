@@ -194,7 +194,7 @@ class Driver:
         if self._closed:
             return
         try:
-            self.engine.now = time.monotonic()
+            self.engine.now, self.engine.at = time.monotonic(), time.time()
             verb(*arguments, **options)
             self.run()
         except Exception as error:  # half of it is entered, and nobody knows which half

@@ -64,11 +64,17 @@ class Inspection:
             "unit": None if site.setup.money is None else site.setup.money.unit,
             "currency": None if site.setup.money is None else site.setup.money.currency,
             "recent_reward": counts.reward,
+            "budget": self.spending(),
             "scores": counts.scored_by_hand,
             "cells": int(learner.ledger.site[col.ROWS]),
             "events": site.commits.position,
             "oldest_event": site.store.log.oldest,
         }
+
+    def spending(self) -> list[Facts]:
+        """Return how each limit of the budget stands."""
+        accounts = self.site.state.accounts
+        return [] if accounts is None else [each._asdict() for each in accounts.spending(self.site.setup.money)]
 
     def _weights(self) -> dict[str, float]:
         """Return the parts of the context that carry the most weight, where several are mixed."""

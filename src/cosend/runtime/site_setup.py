@@ -16,6 +16,7 @@ from cosend.algorithm.pending import Patience
 from cosend.algorithm.policies import Policy, ShareLabels
 from cosend.algorithm.values import LabelledData, ScoreLocal
 from cosend.axes import Axis, Feature
+from cosend.engine.budget import Budget
 from cosend.engine.engine import LearnsFrom
 from cosend.engine.events import Event
 from cosend.engine.fold import fold
@@ -60,6 +61,7 @@ class Setup:
     costs: Mapping[str, float] = field(default_factory=dict)
     reward: Gain = right_or_wrong
     money: Money | None = None
+    budget: Budget | None = None
     patience: Patience | None = None
     seed: int = 0
     retries: int = 3

@@ -86,6 +86,7 @@ class _Counts(Collector):
         site, learner = self._site, self._site.state.learner
         positions = {arm: POSITIONS[site.breakers.position(arm, site.engine.now)] for arm in learner.arms.names}
         yield _family(GaugeMetricFamily, "breaker", "0 closed, 1 half open, 2 open", ["arm"], positions)
+        yield from self._spending()
         for name, about, value in (
             ("pending", "decisions that wait for their true label", learner.pending_count),
             ("in_flight", "items that wait for a model or a peer", site.running.in_flight),
@@ -96,6 +97,20 @@ class _Counts(Collector):
         ):
             if value is not None:
                 yield GaugeMetricFamily(f"cosend_{name}", about, value)
+
+    def _spending(self) -> Iterator[Metric]:
+        """Yield how the limits of the budget stand, if there is one."""
+        accounts = self._site.state.accounts
+        limits = [] if accounts is None else accounts.spending(self._site.setup.money)
+        for name, about in (
+            ("amount", "what a limit of the budget allows for an item, an hour or a day"),
+            ("allowed", "what it has allowed so far"),
+            ("spent", "what was spent of that; expected, where an answer did not say it yet"),
+            ("factor", "by what costs count now because of it; for calls, the cost of a call on top"),
+        ):
+            values = {(each.limit, each.arm, each.unit): getattr(each, name) for each in limits}
+            if values:
+                yield _family(GaugeMetricFamily, f"budget_{name}", about, ["limit", "arm", "unit"], values)
 
 
 def _family(kind: Any, name: str, about: str, labels: list[str], values: Mapping[Any, Any]) -> Metric:

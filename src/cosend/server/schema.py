@@ -254,6 +254,18 @@ class LabelCounts(msgspec.Struct, frozen=True, kw_only=True):
     missing: Annotated[int, Meta(description="labels that were null: their decisions stay pending")]
 
 
+class Spending(msgspec.Struct, frozen=True, kw_only=True):
+    """How a limit of the budget stands."""
+
+    limit: Literal["per_item", "per_hour", "per_day"]
+    arm: Annotated[str, Meta(description="whose calls it counts; empty: it counts what everything costs")]
+    unit: Annotated[str, Meta(description="the currency, or costs or calls")]
+    amount: Annotated[float, Meta(description="for each item, hour or day")]
+    allowed: Annotated[float, Meta(description="what it has allowed so far")]
+    spent: Annotated[float, Meta(description="what was spent so far; expected, where an answer did not say it yet")]
+    factor: Annotated[float, Meta(description="by what costs count now; for calls, the cost of a call on top")]
+
+
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """How the site is doing."""
 
@@ -282,6 +294,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     recent_gain: Annotated[float | None, Meta(description="mean gain of about the last thousand of both")] = None
     recent_reward: Annotated[float | None, Meta(description="mean reward of the same, net of costs")]
     scores: Annotated[int, Meta(description="how many of those that were learnt are scores and not labels")] = 0
+    budget: Annotated[list[Spending], Meta(description="how each limit of the budget stands")] = []
     cells: int
     events: Annotated[int, Meta(description="events in the log, including those that were removed")]
     oldest_event: int

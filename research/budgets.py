@@ -1,0 +1,235 @@
+"""A router of language models that keeps to a budget: `make budgets`.
+
+The recording has prompts, and for three and for four models what each would have earned (a score of a judge) and cost
+in dollars, prompt by prompt. A site without anything learnt routes all of it in a random order, within a budget per
+prompt; it sees a few numbers about a prompt, learns the score and the cost of the model that it used, and knows the
+price of each model to one digit in advance. Beside what it earns stands the best fixed mixture of two models with the
+same spending, known in hindsight.
+
+In the middle something may happen: the dearest model costs a twentieth, and says so (`cut`); the last model loses 30%
+of its quality, silently (`loss`); the last model comes only then (`new`). What counts then is what comes more than 200
+prompts later, beside the best mixture in the new world.
+
+The folder of the recording has val.jsonl.gz, val_k4.jsonl.gz and budgets.json. It is not part of cosend.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import permutations, product
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from cosend import Budget, Money, Site
+from cosend.checks import check_whole
+from cosend.errors import SettingError
+from research.output import Section, as_markdown
+from research.output import write as write_all
+
+FOLDER: Final = Path("../shared/data/paretobandit")
+NAMES: Final = ("val", "val_k4")
+EVENTS: Final = ("", "cut", "loss", "new")
+ABOVE_CHEAPEST: Final = 1.5  # times its price: smaller budgets allow nothing else
+UNIT: Final = 100.0  # dollars that the best answer is worth: so much that only the budget limits what is spent
+AFTER: Final = 200  # prompts after which a site is back
+CUT: Final = 1 / 20  # what is left of a price
+LOSS: Final = 0.7  # and of a quality
+FILES: Final = ("results.json", "tables.md")
+CAPTION: Final = (
+    "Spent: of the budget, the mean and the most over the orders. Score: the mean. Beside mixture: the score less that "
+    "of the best fixed mixture of two models with the same spending, known in hindsight."
+)
+Floats = npt.NDArray[np.float64]
+Row = dict[str, Any]
+Progress = Callable[[str, float, float | None], None]
+
+
+class Recording(NamedTuple):
+    """What models earn and cost: [prompt, model]."""
+
+    models: list[str]
+    prompts: list[Mapping[str, float]]  # numbers about each
+    scores: Floats
+    dollars: Floats
+
+    def first(self, count: int | None) -> Recording:
+        return Recording(self.models, self.prompts[:count], self.scores[:count], self.dollars[:count])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What is played."""
+
+    orders: int = 5
+    names: tuple[str, ...] = NAMES
+    events: tuple[str, ...] = EVENTS
+    prompts: int | None = None  # at most
+
+    def __post_init__(self) -> None:
+        check_whole("orders", self.orders)
+        for what, given, known in (("recording", self.names, NAMES), ("event", self.events, EVENTS)):
+            for each in given:
+                if each not in known:
+                    raise SettingError(what, each, f"one of {', '.join(known)}")
+
+
+def described(prompt: str) -> dict[str, float]:
+    """Return a few numbers about a prompt."""
+    length, words = max(1, len(prompt)), prompt.split()
+    return {
+        "length": len(prompt),
+        "words": len(words),
+        "lines": prompt.count("\n") + 1,
+        "digits": sum(letter.isdigit() for letter in prompt) / length,
+        "upper": sum(letter.isupper() for letter in prompt) / length,
+        "other": sum(ord(letter) > 127 for letter in prompt) / length,
+        "code": sum(map(prompt.count, "{}()[]=;_")) / length,
+        "question": float("?" in prompt),
+        "word_length": len(prompt) / max(1, len(words)),
+    }
+
+
+def load(folder: Path, name: str) -> Recording:
+    """Return the prompts for which everything is known of every model."""
+    with gzip.open(folder / f"{name}.jsonl.gz", "rt") as lines:
+        rows = [json.loads(line) for line in lines]
+    models = sorted({model for row in rows for model in row["arms"]})
+    rows = [row for row in rows if len(row["arms"]) == len(models)]
+    scores, dollars = (
+        np.array([[row["arms"][model][what] for model in models] for row in rows]) for what in ("reward", "cost")
+    )
+    return Recording(models, [described(row["prompt"]) for row in rows], scores, dollars)
+
+
+def budgets(folder: Path, recording: Recording) -> list[float]:
+    """Return the budgets per prompt at which there is something to decide."""
+    given = json.loads((folder / "budgets.json").read_text())["per_item_usd"]
+    return [each for each in given if each > ABOVE_CHEAPEST * recording.dollars.mean(0).min()]
+
+
+def best_mixture(spent: float, scores: Sequence[float], dollars: Sequence[float]) -> float:
+    """Return the score of the best fixed mixture of two models that spends so much for a prompt, or less."""
+    best = max([score for score, price in zip(scores, dollars, strict=True) if price <= spent], default=min(scores))
+    for one, other in permutations(range(len(scores)), 2):
+        if dollars[one] <= spent < dollars[other]:
+            share = (spent - dollars[one]) / (dollars[other] - dollars[one])
+            best = max(best, (1 - share) * scores[one] + share * scores[other])
+    return best
+
+
+class Routed(NamedTuple):
+    """What was spent and earned, prompt by prompt, and what every model would have: [prompt, model]."""
+
+    spent: Floats
+    earned: Floats
+    scores: Floats
+    dollars: Floats
+
+    def since(self, start: int) -> Routed:
+        return Routed(*(column[start:] for column in self))
+
+    def beside_mixture(self) -> float:
+        """Return how much more is earned than by the best fixed mixture with the same spending."""
+        mixture = best_mixture(self.spent.mean(), self.scores.mean(0).tolist(), self.dollars.mean(0).tolist())
+        return float(self.earned.mean() - mixture)
+
+
+def route(recording: Recording, budget: float | None, order: int, event: str = "") -> Routed:
+    """Route all prompts once; something may happen in the middle."""
+    models, count = recording.models, len(recording.prompts)
+    rows = np.random.default_rng(order).permutation(count)
+    scores, dollars, middle = recording.scores[rows].copy(), recording.dollars[rows].copy(), count // 2
+    prices = [float(f"{price:.1g}") for price in recording.dollars.mean(0)]
+    dearest, last = int(np.argmax(prices)), len(models) - 1
+    if event == "cut":
+        dollars[middle:, dearest] *= CUT
+    if event == "loss":
+        scores[middle:, last] *= LOSS
+    first = models[:last] if event == "new" else models
+    site = Site(
+        "router",
+        classifiers={model: _saying(model) for model in first},
+        prices=dict(zip(first, prices, strict=False)),
+        money=Money(UNIT, "USD"),
+        budget=None if budget is None else Budget(per_item=budget),
+        score_local="used",
+        learnt=False,
+        seed=order,
+    )
+    used = np.zeros(count, np.int64)
+    for n, row in enumerate(rows.tolist()):
+        if n == middle and event == "new":
+            site.add_classifier(models[last], _saying(models[last]), price=prices[last])
+        if n == middle and event == "cut":
+            site.set_cost(models[dearest], price=prices[dearest] * CUT)
+        decision = site.classify(recording.prompts[row])
+        used[n] = models.index(decision.arm)
+        site.learn(decision, score=float(scores[n, used[n]]), cost=float(dollars[n, used[n]]) / UNIT)
+    all_rows = np.arange(count)
+    return Routed(dollars[all_rows, used], scores[all_rows, used], scores, dollars)
+
+
+def _saying(model: str) -> Callable[[Any], str]:
+    return lambda _: model
+
+
+def rows(settings: Settings, folder: Path, progress: Progress) -> Iterator[Row]:
+    """Play everything; yields a row for every recording, event and budget."""
+    recordings = {name: load(folder, name).first(settings.prompts) for name in settings.names}
+    wanted = [
+        (name, event, budget)
+        for name, event in product(settings.names, settings.events)
+        for budget in [*budgets(folder, recordings[name]), *([] if event else [None])]
+    ]
+    for number, (name, event, budget) in enumerate(wanted):
+        progress(f"{name}, {event or 'nothing happens'}, {budget}", number, len(wanted))
+        found = [route(recordings[name], budget, order, event) for order in range(settings.orders)]
+        start = len(recordings[name].prompts) // 2 + AFTER if event else 0
+        spent = [each.spent.mean() / (budget or 1.0) for each in found]
+        yield {
+            "recording": name,
+            "event": event,
+            "budget": budget,
+            "spent": float(np.mean(spent)),
+            "most_spent": float(max(spent)),
+            "score": float(np.mean([each.since(start).earned.mean() for each in found])),
+            "beside_mixture": float(np.mean([each.since(start).beside_mixture() for each in found])),
+        }
+
+
+def results(settings: Settings, found: Sequence[Row]) -> dict[str, Any]:
+    return {"orders": settings.orders, "rows": [*found]}
+
+
+def console_sections(results: Mapping[str, Any]) -> list[Section]:
+    """Return a table for each recording and event."""
+    heading = ["USD per prompt", "spent", "most", "score", "beside mixture"]
+    sections: list[Section] = []
+    for name, event in dict.fromkeys((row["recording"], row["event"]) for row in results["rows"]):
+        cells = [
+            [
+                "none" if row["budget"] is None else f"{row['budget']:g}",
+                *(("", "") if row["budget"] is None else (f"{row['spent']:.2f}", f"{row['most_spent']:.2f}")),
+                f"{row['score']:.4f}",
+                f"{row['beside_mixture']:+.4f}",
+            ]
+            for row in results["rows"]
+            if (row["recording"], row["event"]) == (name, event)
+        ]
+        sections.append(((f"{name}{f', {event}' if event else ''}", heading, cells), ()))
+    return sections
+
+
+def remarks(_: Mapping[str, Any]) -> list[str]:
+    return [CAPTION]
+
+
+def write(results: Mapping[str, Any], folder: Path) -> list[str]:
+    text = as_markdown("Budgets", CAPTION, console_sections(results))
+    return write_all(folder, results, {"tables.md": text}, {})

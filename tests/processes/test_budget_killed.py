@@ -1,0 +1,81 @@
+"""A router with a budget, killed again and again while it decides: nothing is lost, and nothing is overspent."""
+
+from __future__ import annotations
+
+import threading
+import time
+from http.client import HTTPException
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.tools.processes import Service, Services
+
+NETWORK = """
+[costs]
+unit = 1.0
+currency = "USD"
+[budget]
+per_hour = 18.0
+[[sites]]
+name = "router"
+score_local = "used"
+learnt = false
+[[sites.classifiers]]
+name = "small"
+model = "return:small"
+price = 0.00001
+[[sites.classifiers]]
+name = "large"
+model = "return:large"
+price = 0.01
+"""
+AHEAD = 18.0 / 20
+
+
+pytestmark = pytest.mark.compiled
+
+
+def route(site: Service, told: dict[str, Any], names: list[str]) -> None:
+    """Ask about items, and score the answers, until the site is gone."""
+    for name in names:
+        items = [{"id": name, "features": {"words": len(told)}}]
+        try:
+            (told[name],) = site.ask("/v1/classify", {"items": items})["decisions"]
+            site.ask("/v1/labels", {"labels": [{"id": name, "score": 0.9 if told[name]["arm"] == "large" else 0.1}]})
+        except (OSError, HTTPException):
+            return
+
+
+def test_a_router_that_is_killed_overspends_nothing(services: Services, tmp_path: Path) -> None:
+    (tmp_path / "network.toml").write_text(NETWORK)
+    told: dict[str, Any] = {}
+    before = 0.0
+    for life in range(3):
+        site = services.start(tmp_path, "router")
+        site.wait_until_ready()
+        (budget,) = site.ask("/v1/summary")["budget"]
+        assert budget["spent"] >= sum({"small": 1e-5, "large": 0.01}[each["arm"]] for each in told.values()) - 1e-9
+        assert budget["spent"] >= before
+        names = [f"{life}-{n}" for n in range(200)]
+        threads = [threading.Thread(target=route, args=(site, told, names[part::4])) for part in range(4)]
+        for thread in threads:
+            thread.start()
+        while len(told) < 100 * (life + 1) and any(thread.is_alive() for thread in threads):
+            time.sleep(0.01)
+        (budget,) = site.ask("/v1/summary")["budget"]
+        before = budget["spent"]
+        assert before <= budget["allowed"] + AHEAD + 0.001 * len(told)
+        text = site.request("GET", "/metrics").body
+        assert "cosend_budget_spent" in str(text)
+        site.kill()
+        for thread in threads:
+            thread.join()
+    assert {each["arm"] for each in told.values()} == {"small", "large"}
+    again = services.start(tmp_path, "router")
+    again.wait_until_ready()
+    for name, each in told.items():
+        items = [{"id": name, "features": {"words": 0}}]
+        assert again.ask("/v1/classify", {"items": items})["decisions"] == [each]
+    assert again.ask("/v1/summary")["budget"][0]["spent"] >= before
