@@ -80,7 +80,7 @@ class Chosen(_Event, tag=3, frozen=True):
     items: Column = ()  # for models that learn: the item, or None; else empty
     sure: dict[str, bytes] = {}  # by local model: how sure it is, as floats of 32 bits; not a number where unknown
     seen: tuple[bytes, ...] = ()  # what learnt arms see of each item; empty if there is none
-    at: float | None = None  # when, in seconds, if a budget goes by time
+    clock: float | None = None  # when, in seconds, if a budget goes by time
     factors: tuple[float, ...] = ()  # by what a budget has raised the costs in money for each item; empty without one
 
 

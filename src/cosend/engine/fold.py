@@ -246,7 +246,7 @@ def _enter_choices(event: events.Chosen, state: SiteState) -> None:
     if heard:
         state.enter_heard(range(event.first, event.first + len(arms)), event.arms, heard)
     if event.factors:
-        state.enter_spending(event.first, event.arms, again, event.at)
+        state.enter_spending(event.first, event.arms, again, event.clock)
     state.drop_expired()
 
 
@@ -312,7 +312,7 @@ def _decided_again(
         step = state.choose(points, told=_reports(event.told), without=event.without, again=again)
         return (event.peer,), (None if step.ask is None else step.ask.peer,)
     known = {"told": _reports(event.told), "without": event.without, "again": event.again}
-    known |= {"at": event.at, "pays": bool(event.factors)}
+    known |= {"at": event.clock, "pays": bool(event.factors)}
     step = state.choose(_points(state, event.contexts), **known, heard=_heard(event, event.seen))
     recorded = (event.arms, event.kinds, tuple(map(repr, event.propensities)))  # an unknown one equals nothing
     return recorded, (tuple(step.arms), tuple(step.kinds), tuple(map(repr, step.propensities)))
