@@ -87,11 +87,6 @@ class Budget:
         calls = [((arm, key), amounts.get(key)) for arm, amounts in self.calls.items() for key in PERIODS]
         return [Limit(arm, key, amount) for (arm, key), amount in (*money, *calls) if amount is not None]
 
-    @property
-    def arms(self) -> list[str]:
-        """The arms that it names."""
-        return [*dict.fromkeys((*self.calls, *self.at_most_per_second))]
-
     def in_costs(self, money: Money | None) -> Budget:
         """Return the same budget with amounts of money as shares of what a right label is worth, as costs are."""
         if money is None:
@@ -125,10 +120,6 @@ class Limit:
     def seconds(self) -> float:
         """Its period; 0: an item."""
         return PERIODS[self.key]
-
-    @property
-    def name(self) -> str:
-        return f"calls of {self.arm} {self.key}" if self.arm else self.key
 
 
 @dataclass(slots=True)
