@@ -119,8 +119,8 @@ def done_by_a_reader(page: Path, options: str = "") -> list[str]:
     for kind, text in to_do(page):
         if kind == "toml":
             tables = tomllib.loads(text)
-            whole = text if "sites" in tables else text + SITE
-            Path("network.toml").write_text(whole if "context" in tables else REST + text)
+            part = text + SITE if "context" in tables else REST + text
+            Path("network.toml").write_text(text if "sites" in tables else part)
             verbs = ["validate", "run"] if "stream" in tables else ["validate"]
             seen += [printed(f"cosend {verb} network.toml") for verb in verbs]
         else:

@@ -73,10 +73,11 @@ def test_labels_score_as_much_for_all_as_for_the_default_but_cos_stays_as_it_is_
 def test_sites_that_decide_in_different_ways_are_one_row_with_both_names(tmp_path: Path) -> None:
     prepared = prepared_of(tmp_path, policy="")
     north, *others = prepared.network.sites
-    sites = [north.model_copy(update={"score_local": "used"}), *others]
+    sites = [north.model_copy(update={"score_local": "used", "share_labels": "training"}), *others]
     way = policy_per_site(prepared.network.model_copy(update={"sites": sites}), None)
-    assert way.name == "ZoomingKLUCB and MixedViews"
+    assert way.name == "MixedViews"
     assert [score for _, score in way.by_site.values()] == ["used", "all", "all"]
+    assert len({policy for policy, _ in way.by_site.values()}) == 2
 
 
 def test_what_a_site_used_most_while_it_exploited_wins_where_it_has_no_such_cell(tmp_path: Path) -> None:
