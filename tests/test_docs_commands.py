@@ -36,6 +36,7 @@ NOT_RUN = {
     "cosend teach network.toml --site north --stream answers.csv --arm used --score rating --propensity p": "the same",
     "cosend run network.toml --stream answers.csv --score small=small_score --score large=large_score": "the same",
     "tail -F north.log south.log": "it goes on until Ctrl-C",
+    'make worlds DATA=streams OPTIONS="--world eeg --cost 0.05"': "tests/research/test_worlds.py has it",
     "nats-server --config nats-tls.conf": "it goes on until Ctrl-C: tests/deploy/test_security.py starts this broker",
     "cp cosend/deploy/nats/*.conf .": "the tests of that guide take the files from where they are",
 }

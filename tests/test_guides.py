@@ -76,9 +76,10 @@ def test_run_a_network(tmp_path: Path) -> None:
     assert int(found[1]) > 5 * int(found[2])
     decided = [json.loads(line)["decisions"][0] for line in seen.splitlines() if line.startswith('{"decisions"')]
     arms = {decision["id"]: decision["arm"] for decision in decided}
-    assert arms == {"bob": "south", "eve": "young", "dan": "south", "kim": "young", "lea": "south"}
+    assert {name for name, arm in arms.items() if arm == "south"} == {"bob", "dan", "lea"}
+    assert {arms["eve"], arms["kim"]} <= {"young", "grown", "stack"}
     (listed,) = [json.loads(line)["arms"] for line in seen.splitlines() if line.startswith('{"arms"')]
-    assert {arm["name"]: arm["present"] for arm in listed} == {"young": True, "south": False}
+    assert {arm["name"] for arm in listed if not arm["present"]} == {"south"}
     summaries = [json.loads(line) for line in seen.splitlines() if line.startswith('{"site"')]
     assert [summary["outbox"] for summary in summaries] == [2, 0]
     log = (tmp_path / "north.log").read_text()

@@ -13,6 +13,7 @@ import msgspec
 from markupsafe import Markup, escape
 
 from cosend.axes import Axis, Category, Feature, PreviousLabel, TimeOfDay
+from cosend.engine.scoring import UNITS, Reward
 from cosend.models.adapters import all_known_labels
 from cosend.runtime.site_setup import Setup
 from cosend.server import schema
@@ -43,6 +44,7 @@ def describe(setup: Setup, *, secured: bool) -> Json:
     features = {name: _axis_schema(axis) for axis in setup.axes if (name := getattr(axis, "feature", None)) is not None}
     known["Item"]["properties"]["features"] |= {"properties": features, "required": [*features]}
     known["Truth"]["properties"]["label"] = _label_schema(setup) or known["Truth"]["properties"]["label"]
+    _limit_scores(known["Truth"]["properties"], setup)
     one_of = {"anyOf": [{"$ref": f"{REF}Decision"}, {"$ref": f"{REF}Unanswered"}]}  # msgspec has no such unions
     known["Decisions"]["properties"]["decisions"]["items"] = one_of
     known["Problem"]["required"] = [*known["Problem"]["properties"]]
@@ -113,6 +115,16 @@ def _axis_schema(axis: Axis) -> Json:
         case Feature(scale="log", range=None, outside="error"):
             return {"type": NUMBER, "minimum": 0, "maximum": 1e9}
     return {"type": NUMBER}
+
+
+def _limit_scores(truth: Json, setup: Setup) -> None:
+    """Say between which numbers scores are."""
+    low, high = setup.reward.range if isinstance(setup.reward, Reward) else UNITS
+    by_arm = next(each for each in truth["scores"]["anyOf"] if each["type"] == "object")
+    for numbers in (truth["score"]["anyOf"], by_arm["additionalProperties"]["anyOf"]):
+        for each in numbers:
+            if each["type"] == "number":
+                each |= {"minimum": low, "maximum": high}
 
 
 def _label_schema(setup: Setup) -> Json | None:
