@@ -121,7 +121,7 @@ def done_by_a_reader(page: Path, options: str = "") -> list[str]:
         if kind == "toml":
             tables = tomllib.loads(text)
             part = text + SITE if "context" in tables else REST + text
-            Path("network.toml").write_text(text if "sites" in tables else part)
+            Path("network.toml").write_text(text if isinstance(tables.get("sites"), list) else part)
             verbs = ["validate", "run"] if "stream" in tables else ["validate"]
             seen += [printed(f"cosend {verb} network.toml") for verb in verbs]
         else:
