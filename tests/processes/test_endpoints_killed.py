@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -56,7 +57,7 @@ def ask(site: Service, told: dict[str, Any], name: str, age: float) -> None:
     while name not in told:
         try:
             reply = decide(site, name, age)
-        except OSError:
+        except (OSError, http.client.HTTPException):  # killed between two bytes of a reply, too
             continue
         if reply.status == 200:
             (told[name],) = reply.body["decisions"]
