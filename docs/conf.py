@@ -40,7 +40,8 @@ html_theme_options = {
     "logo": {"text": "cosend"},
 }
 
-INDEXES = {"tutorials/index": [], "how-to/index": [], "explanation": []}
+SECTIONS = ["start", "guides", "operate", "reference", "benchmarks", "research", "contributing"]
+INDEXES = {f"{section}/index": [] for section in SECTIONS}
 INDEXES["reference/index"] = ["generated/commands", "generated/http", "generated/events"]  # they exist only here
 LINK = re.compile(r"\]\(([\w/.-]+)\.md\)")
 

@@ -131,7 +131,7 @@ def _peers_slips(setting: Setting) -> float:
     return 4 * setting.peers * setting.peer_functions * BETA_2
 
 
-# Index policies and zooming: docs/theory.md
+# Index policies and zooming: docs/research/theory.md
 
 
 def index_exponent(setting: Setting) -> float:

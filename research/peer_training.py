@@ -1,6 +1,6 @@
 """What labels passed on to peers are worth to an index policy: `python -m research.peer_training`.
 
-The numbers of docs/decisions/0001-training-of-peers.md come from here.
+The numbers of docs/contributing/0001-training-of-peers.md come from here.
 """
 
 from __future__ import annotations

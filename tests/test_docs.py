@@ -99,7 +99,7 @@ def test_tables_and_picture_of_the_first_run_are_what_the_command_gives(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     printed = CliRunner().invoke(app, ["run", "--markdown", "--out", str(tmp_path)]).stdout
-    assert f"<!-- cosend run --markdown -->\n{printed}<!-- end -->" in (DOCS / "clinics.md").read_text()
+    assert f"<!-- cosend run --markdown -->\n{printed}<!-- end -->" in (DOCS / "research/clinics.md").read_text()
     reason = runpy.run_path(str(DOCS / "_tools" / "tables.py"))["first_reason"](printed)
     assert (
         f"<!-- a reason of cosend run -->\n{reason}<!-- end -->" in (DOCS / "guides/how-a-site-learns.md").read_text()
@@ -118,7 +118,7 @@ def test_the_three_numbers_are_those_of_the_table_of_policies() -> None:
         r"three clinics.*\| ([\d.]+) \| \*\*([\d.]+)\*\* \| ([\d.]+) \|$", (ROOT / "README.md").read_text(), flags=re.M
     )
     assert found is not None
-    table = re.findall(r"^\| \**([^|*]+)\** \| \**([\d.]+) ±", (DOCS / "clinics.md").read_text(), flags=re.M)
+    table = re.findall(r"^\| \**([^|*]+)\** \| \**([\d.]+) ±", (DOCS / "research/clinics.md").read_text(), flags=re.M)
     rows = {policy.removesuffix(", knows the future"): reward for policy, reward in table}
     assert [*found.groups()] == [rows["best fixed"], rows["MixedViews"], rows["oracle per cell"]]
 
@@ -136,7 +136,7 @@ def test_the_first_code_runs_and_its_label_comes_late(capsys: pytest.CaptureFixt
 
 def test_the_first_code_of_the_quick_start_is_the_first_example() -> None:
     code = (ROOT / "examples" / "quick_start.py").read_text().partition('"""\n\n')[2]
-    assert blocks(DOCS / "quick-start.md", "python")[0] == code
+    assert blocks(DOCS / "start/quick-start.md", "python")[0] == code
 
 
 def test_nothing_says_how_to_install_what_is_not_published() -> None:
@@ -205,7 +205,7 @@ TABLES: dict[str, Mapping[str, Any]] = {
 
 @pytest.mark.parametrize("title", TABLES)
 def test_every_key_of_a_network_file_is_documented(title: str) -> None:
-    text = (ROOT / "docs" / "network-file.md").read_text()
+    text = (ROOT / "docs" / "reference" / "network-file.md").read_text()
     section = text.partition(f"## {title}\n")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| (`\w+`(?:, `\w+`)*) \|", section, flags=re.MULTILINE)
     named = {key for row in rows for key in re.findall(r"\w+", row)}

@@ -150,7 +150,7 @@ def test_commands_on_the_data_of_the_paper(
 
 
 def test_the_client_of_the_reference_talks_to_a_service(tmp_path: Path) -> None:
-    (code,) = blocks(DOCS / "api.md", "python")
+    (code,) = blocks(DOCS / "reference/api.md", "python")
     names: dict[str, Any] = {"__name__": "page"}
     with served(tmp_path) as (address, _):
         exec(compile(code.replace("http://127.0.0.1:8801", address), "api.md", "exec"), names)  # noqa: S102 - our own

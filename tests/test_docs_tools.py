@@ -91,6 +91,6 @@ def test_every_exported_name_is_in_the_reference() -> None:
 
 
 def test_functions_of_the_paper_page_exist() -> None:
-    names = re.findall(r"`((?:cosend|research)(?:\.\w+)+)`", (DOCS / "paper.md").read_text())
+    names = re.findall(r"`((?:cosend|research)(?:\.\w+)+)`", (DOCS / "research/paper.md").read_text())
     assert len(names) > 10
     assert [name for name in names if locate(name) is None] == []

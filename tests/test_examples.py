@@ -35,7 +35,7 @@ def test_there_are_six_of_less_than_60_lines_and_all_of_them_are_listed() -> Non
 @pytest.mark.compiled
 def test_quick_start(capsys: pytest.CaptureFixture[str]) -> None:
     table = printed("quick_start", capsys)
-    assert table in (EXAMPLES.parent / "docs" / "quick-start.md").read_text()
+    assert table in (EXAMPLES.parent / "docs" / "start" / "quick-start.md").read_text()
     arms = re.findall(r"^(\w+) +local .* % +([\d,]+)(?: +([\d.]+))?$", table, flags=re.MULTILINE)
     assert [name for name, _, _ in arms] == ["young", "old", "grown", "stack"]
     rewards = [(int(labels.replace(",", "")), float(reward or 0)) for _, labels, reward in arms]

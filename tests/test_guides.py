@@ -106,7 +106,7 @@ def test_models_behind_endpoints(tmp_path: Path) -> None:
 
 @pytest.mark.claims
 def test_your_data(tmp_path: Path) -> None:
-    seen = done("tutorials/your-data.md", tmp_path)
+    seen = done("start/your-data.md", tmp_path)
     rewards = {
         name: float(reward) for name, reward in re.findall(r"^ (ZoomingKLUCB|best local).*? (0\.\d+) ", seen, re.M)
     }
@@ -117,7 +117,7 @@ def test_your_data(tmp_path: Path) -> None:
 
 @pytest.mark.claims
 def test_back_up(tmp_path: Path) -> None:
-    seen = done("how-to/back-up.md", tmp_path)
+    seen = done("operate/back-up.md", tmp_path)
     assert "same" in seen, seen
     assert (tmp_path / "first.jsonl").read_text() == (tmp_path / "second.jsonl").read_text() != ""
     assert (tmp_path / "decisions.parquet").stat().st_size > 0

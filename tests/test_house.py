@@ -27,15 +27,15 @@ def test_compiled_functions_stand_only_where_a_change_compiles_them_again() -> N
 
 
 def test_every_exported_name_is_documented() -> None:
-    """README or docs/api.md names everything in `__all__`, and nothing is exported that does not exist."""
-    documented = (ROOT / "docs" / "api.md").read_text()
+    """README or docs/reference/api.md names everything in `__all__`, and nothing is exported that does not exist."""
+    documented = (ROOT / "docs" / "reference" / "api.md").read_text()
     assert all(hasattr(cosend, name) for name in cosend.__all__)
     named = set(re.findall(r"^### `(\w+)", documented, flags=re.MULTILINE))
     assert named == set(cosend.__all__)
 
 
 def test_every_event_stands_on_the_page_of_the_vocabulary() -> None:
-    page = (ROOT / "docs" / "decisions" / "0002-events.md").read_text()
+    page = (ROOT / "docs" / "contributing" / "0002-events.md").read_text()
     named = set(re.findall(r"`(\w+)`", " ".join(row.split("|")[1] for row in page.splitlines() if row.startswith("|"))))
     assert named == {event.__name__ for event in get_args(Event)}
 
@@ -99,8 +99,8 @@ def test_a_module_name_stands_for_one_module() -> None:
 
 
 def test_every_function_of_the_paper_map_exists() -> None:
-    """docs/paper-map.md points from the paper to the code; no arrow may lead nowhere."""
-    text = (ROOT / "docs" / "paper-map.md").read_text()
+    """docs/research/paper-map.md points from the paper to the code; no arrow may lead nowhere."""
+    text = (ROOT / "docs" / "research" / "paper-map.md").read_text()
     arrows = re.findall(r"`(\w+(?:/\w+)*\.py):(\w+(?:\.\w+)?)`", text)
     assert len(arrows) > 20
     for file, name in arrows:
@@ -109,7 +109,7 @@ def test_every_function_of_the_paper_map_exists() -> None:
 
 
 def test_every_folder_stands_in_the_architecture() -> None:
-    text = (ROOT / "docs" / "architecture.md").read_text()
+    text = (ROOT / "docs" / "contributing" / "architecture.md").read_text()
     rooms = [f"{path.name}/" for path in FOLDERS_OF_THE_HOUSE]
     rooms += [path.name for path in PACKAGE.glob("*.py") if path.name != "__init__.py"]
     assert [room for room in rooms if room not in text] == []

@@ -39,7 +39,7 @@ def first_numbers(results: dict[str, Any], accuracies: str) -> str:
         "| | best single model | cosend | knowing the future |",
         "|---|---|---|---|",
         "| three clinics, where a call costs 5% of a correct answer: reward per patient "
-        f"([all policies](docs/clinics.md)) | {single:.3f} | **{ours:.3f}** | {best:.3f} |",
+        f"([all policies](docs/research/clinics.md)) | {single:.3f} | **{ours:.3f}** | {best:.3f} |",
         "| river's ImageSegments, with three models that learn online: accuracy "
         f"([script](examples/river_pipeline.py)) | {max(alone.values()):.1f}% | **{routing:.1f}%** | |",
     ]
@@ -75,7 +75,7 @@ def main() -> None:
         words = [sys.executable, "-m", "cosend.cli"]
         run = [*words, "run", "--markdown", "--out", folder]
         table = subprocess.run(run, check=True, text=True, stdout=-1).stdout
-        put(ROOT / "docs" / "clinics.md", "cosend run --markdown", table)
+        put(ROOT / "docs" / "research" / "clinics.md", "cosend run --markdown", table)
         put(ROOT / "docs" / "guides" / "how-a-site-learns.md", "a reason of cosend run", first_reason(table))
         results = json.loads((Path(folder) / "results.json").read_text())
         river = [sys.executable, str(ROOT / "examples" / "river_pipeline.py")]
@@ -87,7 +87,7 @@ def main() -> None:
                 [sys.executable, "-m", "research", "paper", "--data", data, "--out", folder], check=True, cwd=ROOT
             )
             results = json.loads((Path(folder) / "results.json").read_text())
-            put(ROOT / "docs" / "kdd99.md", "make paper", kdd99_table(results))
+            put(ROOT / "docs" / "research" / "kdd99.md", "make paper", kdd99_table(results))
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from tests.cli.commands import called, refused, result_of
 
 pytestmark = pytest.mark.compiled
 
-PAGE = (Path(__file__).parents[2] / "docs" / "network-file.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "network-file.md").read_text()
 NETWORK = re.findall(r"^```toml\n(.*?)^```", PAGE, flags=re.MULTILINE | re.DOTALL)[0]
 MODULE = """
 from river.naive_bayes import GaussianNB

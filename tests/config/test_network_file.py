@@ -17,7 +17,7 @@ from cosend.cli.main import app
 from cosend.config.network_file import NetworkFile, build_policy, built_in, load, parse, with_stream
 from cosend.errors import NetworkFileError, SettingError
 
-PAGE = Path(__file__).parents[2] / "docs" / "network-file.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "network-file.md"
 NETWORK = re.findall(r"^```toml\n(.*?)^```", PAGE.read_text(), flags=re.MULTILINE | re.DOTALL)[0]  # that of the page
 TOP, AXIS, NORTH, SOUTH = "call_cost = 0.05", "range = [0, 100]", "port = 8801", "port = 8802"
 YOUNG, OLD, ANY = 'model = "models:young"', 'model = "old.skops"', "cost = 0.01"

@@ -1,4 +1,4 @@
-"""What passing labels on to peers is worth, as docs/decisions/0001 says."""
+"""What passing labels on to peers is worth, as docs/contributing/0001 says."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_the_training_of_peers_is_measured_at_small_size() -> None:
 @pytest.mark.claims
 @pytest.mark.parametrize(("problem", "most"), [("apart", 1 / 4), ("hot-line", 1.3)])
 def test_labels_end_what_peers_that_nobody_teaches_cost(problem: str, most: float) -> None:
-    """docs/decisions/0001: most of the regret where peers see other items, and little is lost where they do not."""
+    """docs/contributing/0001: most of the regret where peers see other items, and little is lost where they do not."""
     found = {(row.policy, row.option): row.regret for row in peer_training.rows([problem], 8, 200_000)}
     for policy in peer_training.MAKERS:
         assert found[policy, "always"] < most * found[policy, "nobody"]

@@ -1,4 +1,4 @@
-"""Regret is measured, split, and compared with the theorems as docs/theory.md says."""
+"""Regret is measured, split, and compared with the theorems as docs/research/theory.md says."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ def compared(problem: str) -> dict[str, Any]:
 @pytest.mark.claims
 @pytest.mark.parametrize("problem", ["rough", "square", "cube", "rough-cube"])
 def test_zooming_wins_by_index_and_loses_little_by_quota_where_contexts_are_uniform(problem: str) -> None:
-    """docs/theory.md, as the next one."""
+    """docs/research/theory.md, as the next one."""
     found = compared(problem)
     assert found["ZoomingKLUCB"]["ratio_ci"][1] < 0.6
     assert found["Zooming"]["ratio_ci"][1] < 1.3

@@ -198,7 +198,7 @@ def _local_model(ledger: Ledger, row: int, caller: int, request: int, training: 
     """Return the local model with which to answer: as for an own item if a label will follow, else the best."""
     site = ledger.site
     own = site[col.OWN_COUNT]
-    if labelled and site[col.RULE] != BY_QUOTA:  # docs/decisions/0001
+    if labelled and site[col.RULE] != BY_QUOTA:  # docs/contributing/0001
         return local_by_kl_index(ledger, row, caller, request)
     if training:  # figure "Train": a peer in training answers as if the item were its own
         quota = quota_of(ledger, row, max(1, site[col.ARRIVALS] - site[col.QUOTA_START]))

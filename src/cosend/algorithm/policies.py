@@ -242,7 +242,7 @@ class ByQuota(BasePolicy):
 class ByIndex(BasePolicy):
     """An arm is explored only as long as it may be the best.
 
-    Labels are forwarded after every call unless `share_labels` says otherwise: docs/decisions/0001 has the reasons.
+    Labels are forwarded after every call unless `share_labels` says otherwise: docs/contributing/0001 has the reasons.
     """
 
     share_labels: ShareLabels = "always"

@@ -2,7 +2,7 @@
 
 There is one event for each transition of a batch, not one for each item. Events say what was decided, not why, so a log
 stays readable when a rule changes: `fold` applies them, `verify` decides again. What follows from other events is not
-logged, for example which labels have expired. docs/decisions/0002-events.md has the reasons.
+logged, for example which labels have expired. docs/contributing/0002-events.md has the reasons.
 
     encoded event = version byte | msgpack [tag of the kind, field, field, ...]
 
