@@ -11,7 +11,7 @@ from cosend import ZoomingKLUCB
 from tests.node.sites import setup_of
 from tests.server.services import Caller, called
 
-HANGS_S = 2.0
+HANGS_S = 4.0
 
 
 def observer(_: Any) -> str:
