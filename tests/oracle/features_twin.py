@@ -23,16 +23,20 @@ class FeaturesTwin:
         self.out: list[str] = []
         self.same: dict[str, Any] = {}  # by name: the value that all items had
         self.axes: dict[tuple[str, str], list[Any]] = {}  # by name, and number of a text: its values, in their order
+        self.weights: dict[tuple[str, str], list[float]] = {}  # of the axes that are directions of vectors
 
     def item(self, item: Mapping[str, Any]) -> list[float]:
         """Watch an item, and return where it lies."""
         is_first = not (self.axes or self.out or self.same)
         for name in [name for name, values in self.seen.items() if len(values) >= 128]:
             watched = self.seen.pop(name)
-            values = [value for value in watched if value is not None]
+            vectors = [value for value in watched if isinstance(value, list)]
+            values = [value for value in watched if value is not None and not isinstance(value, list)]
             texts = [value for value in values if isinstance(value, str)]
             room = 900 - len(self.axes) - len(self.same)
-            if len(values) < 4 or room <= 0:
+            if len(vectors) > len(values):
+                self._directions(name, vectors, room)
+            elif len(values) < 4 or room <= 0:
                 self.out.append(name)
             elif texts and len(set(values)) > max(16, len(values) // 2):
                 self._text(name, texts)
@@ -49,11 +53,29 @@ class FeaturesTwin:
             if name not in names and len(names) < 2000 and len(self.axes) + len(self.same) < 900:
                 self.seen[name] = []
         for name, values in self.seen.items():
-            values.append(_known(item.get(name)))
-        return [
-            _place(values, number_of(_known(item.get(name)), number) if number else _known(item.get(name)))
-            for (name, number), values in self.axes.items()
-        ]
+            vector = _vector(item.get(name))
+            values.append(_known(item.get(name)) if vector is None else vector)
+        return [_place(values, self._value(axis, item)) for axis, values in self.axes.items()]
+
+    def _value(self, axis: tuple[str, str], item: Mapping[str, Any]) -> Any:
+        name, number = axis
+        if axis not in self.weights:
+            return number_of(_known(item.get(name)), number) if number else _known(item.get(name))
+        vector = _vector(item.get(name))
+        return _along(vector, self.weights[axis]) if vector and len(vector) == len(self.weights[axis]) else None
+
+    def _directions(self, name: str, vectors: list[list[float]], room: int) -> None:
+        lengths = [len(each) for each in vectors]
+        length = max(lengths, key=lambda each: (lengths.count(each), each))
+        rows = [each for each in vectors if len(each) == length]
+        found = list(enumerate(_directions(rows), 1)) if len(rows) >= 4 else []
+        for n, weights in found:
+            column = [_along(row, weights) for row in rows]
+            if len(column) - max(map(column.count, column)) >= 4 and room > 0:
+                self.axes[name, f"direction {n}"], self.weights[name, f"direction {n}"] = column, weights
+                room -= 1
+        if all(name != axis for axis, _ in self.axes):
+            self.out.append(name)
 
     def _text(self, name: str, texts: list[str]) -> None:
         prose = [text for text in texts if number_of(text, "words") >= 2 or number_of(text, "other scripts") > 0]
@@ -88,10 +110,55 @@ def number_of(value: Any, number: str) -> Any:
     return 2.0 if end and end[0] in QUESTIONS else float(any(each in QUESTIONS for each in start))
 
 
+def _directions(rows: list[list[float]]) -> list[list[float]]:
+    """Return the directions in which vectors differ most, as exactness has them: Vectors."""
+    largest = max(abs(each) for row in rows for each in row)
+    scaled = [[each / largest if largest else each for each in row] for row in rows]
+    means = [math.fsum(column) / len(rows) for column in zip(*scaled, strict=True)]
+    centred = [[each - mean for each, mean in zip(row, means, strict=True)] for row in scaled]
+    products = [[_along(one, other) for other in centred] for one in centred]
+    columns = [[(((8 * i + k + 1) * GOLDEN % 2**64) >> 40) / 2**24 - 0.5 for i in range(len(rows))] for k in range(8)]
+    spread: list[float] = []
+    for _ in range(30):
+        columns, spread = _orthogonal([[_along(row, column) for row in products] for column in columns])
+    places = list(zip(*centred, strict=True))
+    kept = [column for column, width in zip(columns, spread, strict=True) if width > 1e-9 * spread[0]]
+    return _orthogonal([[_along(list(place), column) for place in places] for column in kept])[0]
+
+
+def _orthogonal(columns: list[list[float]]) -> tuple[list[list[float]], list[float]]:
+    done: list[list[float]] = []
+    lengths = []
+    for column in columns:
+        for before in done:
+            part = math.fsum(one * other for one, other in zip(column, before, strict=True))
+            column = [one - part * other for one, other in zip(column, before, strict=True)]
+        lengths.append(math.sqrt(math.fsum(each * each for each in column)))
+        done.append([each / lengths[-1] if lengths[-1] else 0.0 for each in column])
+    return done, lengths
+
+
+def _along(vector: list[float], weights: list[float]) -> float:
+    total = 0.0
+    for one, other in zip(vector, weights, strict=True):
+        total += one * other
+    return total
+
+
+def _vector(value: Any) -> list[float] | None:
+    if not isinstance(value, list | tuple) or not 1 <= len(value) <= 4096:
+        return None
+    if any(isinstance(each, str | bool) or _known(each) is None or abs(each) == math.inf for each in value):
+        return None
+    return [float(each) for each in value]
+
+
 def _known(value: Any) -> Any:
     if not isinstance(value, str | bool | int | float) or value != value:
         return None
-    return float(value) if type(value) is int and abs(value) >= 2**63 else value
+    if type(value) is not int or abs(value) < 2**63:
+        return value
+    return float(value) if abs(value) < 2**1023 else None
 
 
 def _place(values: list[Any], value: Any) -> float:

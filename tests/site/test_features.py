@@ -6,6 +6,7 @@ import math
 import random
 from collections.abc import Iterator, Mapping
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from cosend.algorithm.learner import MOST_FEATURES
 from cosend.axes import LOOKED_AT, TEXT_NUMBERS, AllFeatures, Feature, numbers_of, plain_name, text_numbers
 from cosend.engine import events
 from cosend.engine.encoding import (
+    DIRECTIONS,
     ENOUGH,
     MOST_NAMES,
     FeatureAxes,
@@ -23,7 +25,9 @@ from cosend.engine.encoding import (
     features_state,
     known,
     number,
+    principal_directions,
     read_features,
+    vector,
 )
 from cosend.errors import ContextError, FeatureWarning, SettingError
 from tests.oracle.features_twin import FeaturesTwin, number_of
@@ -320,10 +324,115 @@ def test_a_number_of_a_text_is_an_axis_by_name() -> None:
         axis.read([{"prompt": 3}])
 
 
-def test_a_list_of_numbers_is_not_looked_at_and_that_is_said_once() -> None:
+def some_vector(draw: random.Random, n: int) -> Any:
+    """Draw what a feature that is a vector may have."""
+    vector = [draw.gauss(0, 9), draw.gauss(5, 3), draw.gauss(0, 1), 7.0, draw.choice([0, 1])]
+    unusual = [None, [], [1.0], "text", 3, [*vector, math.nan], [*vector, "one"], [*vector, True], [10**400]]
+    return draw.choice(unusual) if n % 11 == 5 else draw.choice([vector, tuple(vector)])
+
+
+def test_directions_of_vectors_are_those_of_the_twin() -> None:
+    draw = random.Random(3)
+    items = [
+        {"v": some_vector(draw, n), "x": n, "flat": [1.0, 2.0], "rare": [n] if n % 60 == 0 else 1} for n in range(140)
+    ]
+    twin, watched = FeaturesTwin(), FeatureAxes()
+    found = placed(watched, items)
+    assert np.array_equal(_padded(found), _padded([twin.item(item) for item in items]), equal_nan=True)
+    assert [(feature.name, feature.of) for feature in watched.axes] == list(twin.axes)
+    assert watched.ignored == set(twin.out) == {"flat"}
+    assert watched.axis_names == [*(f"v: direction {n}" for n in range(1, 5)), "x", "rare"]
+    weights = [list(feature.weights) for feature in watched.axes if feature.weights]
+    assert weights == list(twin.weights.values())
+
+
+def test_directions_are_those_in_which_vectors_differ_most() -> None:
+    rows = np.random.default_rng(2).standard_normal((128, 40)) @ np.diag(0.8 ** np.arange(40))
+    found = principal_directions(rows)
+    assert found.shape == (40, DIRECTIONS)
+    np.testing.assert_allclose(found.T @ found, np.eye(DIRECTIONS), atol=1e-9)
+    best = np.linalg.svd(rows - rows.mean(0), full_matrices=False)[2][:DIRECTIONS]
+    spread, most = (((rows - rows.mean(0)) @ each).var() for each in (found, best.T))
+    assert spread > 0.99 * most
+    assert principal_directions(np.ones((9, 3))).shape == (3, 0)
+    assert principal_directions(np.zeros((9, 3))).shape == (3, 0)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ([1, 2.5], (1.0, 2.5)),
+        (np.array([1, 2], np.int8), (1.0, 2.0)),
+        ((np.float32(0.5), 1), (0.5, 1.0)),
+        (np.ones((2, 2)), None),
+        ([1e308, 1e308], None),
+        ([10**400], None),
+        ([1, None], None),
+        ("12", None),
+    ],
+)
+def test_a_vector_is_a_list_of_finite_numbers(value: Any, expected: Any) -> None:
+    assert vector(value) == expected
+
+
+def vectors(count: int, kind: Any = list) -> list[dict[str, Any]]:
+    draw = random.Random(8)
+    return [{"n": n % 3, "v": kind([draw.gauss(0, 1 + k % 5) for k in range(12)])} for n in range(count)]
+
+
+def test_a_vector_says_which_model_is_right() -> None:
+    models = {"up": lambda item: "up", "down": lambda item: "down"}
+    right = dict.fromkeys((True, False), 0)
+    for has_vector in right:
+        site = Site("s", classifiers=models, learnt=False, seed=1)
+        for n, item in enumerate(vectors(800)):
+            truth = "up" if item["v"][4] > 0 else "down"
+            decision = site.classify(item if has_vector else {"n": item["n"]})
+            right[has_vector] += n >= 400 and decision.label == truth
+            site.learn(decision, truth)
+    assert right[False] < 260
+    assert right[True] > 320
+
+
+def test_vectors_are_the_same_in_batches_as_arrays_after_a_restart_and_from_the_log(tmp_path: Path) -> None:
+    log: list[events.Event] = []
+    models = {"one": lambda _: 1, "two": lambda item: int(item["v"][4] > 0)}
+    one, many = (Site("s", classifiers=models) for _ in range(2))
+    logged, items = Site("s", classifiers=models, journal=log.append), vectors(ENOUGH + 60)
+    logged.classify_many(items)
+    for n, item in enumerate(items):
+        one.learn(one.classify(item), int(item["v"][4] > 0))
+        if n in (ENOUGH - 20, ENOUGH + 20):  # while it is watched, and with axes
+            one.save(tmp_path / "state")
+            loaded = Site("s", classifiers=models)
+            loaded.load(tmp_path / "state")
+            assert loaded.engine.state.encoder.features == one.engine.state.encoder.features
+            one = loaded
+    decoded = [events.decode(events.encode(event)) for event in log]
+    assert fold(decoded).encoder.features == one.engine.state.encoder.features
+    again = many.classify_many(vectors(ENOUGH + 60, np.array))
+    assert many.axis_names == one.axis_names == ("n", *(f"v: direction {n}" for n in range(1, DIRECTIONS + 1)))
+    both = zip(
+        again, [Site.classify(site, item) for site in [Site("s", classifiers=models)] for item in items], strict=True
+    )
+    assert all(batch == single for batch, single in both)
+
+
+def test_lists_that_are_no_vectors_are_not_looked_at_and_that_is_said_once() -> None:
     site = Site("s", classifiers={"one": lambda _: 1})
-    items = [{"x": 1, "vector": [1.0, 2.0, 3.0], "none": [], "deep": [[1]]}] * 2
-    with pytest.warns(FeatureWarning, match="feature 'vector' is a list of 3 values, which is not looked at") as said:
+    items = [{"x": 1, "words": ["a", "b"], "none": [], "deep": [[1]], "long": [0.5] * 5_000, "v": [1, 2]}] * 2
+    with pytest.warns(FeatureWarning, match="a list is looked at if it has at most 4,096 finite numbers") as said:
         site.classify_many(items)
-    assert len(said) == 1
-    assert said[0].filename == __file__
+    assert [str(each.message).split(",")[0] for each in said] == [
+        "feature 'words' is a list of 2 values",
+        "feature 'deep' is a list of 1 values",
+        "feature 'long' is a list of 5",
+    ]
+    assert {each.filename for each in said} == {__file__}
+
+
+def test_vectors_get_no_more_axes_than_there_is_room_for() -> None:
+    watched = FeatureAxes()
+    rest = {str(n): 0 for n in range(MOST_FEATURES - 3)}
+    placed(watched, [{**rest, **item} for item in vectors(ENOUGH + 1)])
+    assert watched.axis_names == ["n", "v: direction 1", "v: direction 2"]

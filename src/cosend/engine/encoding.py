@@ -12,6 +12,8 @@ has it, for 128 items. What comes of that stays as it is for ever:
     texts that hardly repeat   an axis for each of their numbers (length, words, ...: `axes.TEXT_NUMBERS`) that differs
                                from item to item, and none for the text itself: it tells nothing of items to come. If
                                most are one word each, no axis at all: names and identifiers
+    lists of numbers           axes for the directions in which these vectors differ most, at most 8; none for a vector
+                               of another length than most
     nothing of these           no axis
     in fewer than 4 items      no axis: names that are new with every item tell nothing, and each axis is work for all
                                items to come
@@ -63,10 +65,16 @@ SLICES: Final = 64  # that quantiles cut
 WITHIN: Final = EXACT // SLICES  # places in each of them
 RARE: Final = 4  # items that must have a feature, of those it was watched for; or another number of a text than most
 FEW: Final = 16  # texts that are never too many
+DIRECTIONS: Final = 8  # of a vector that get axes
+LONGEST: Final = 4_096  # numbers of a vector that is looked at
+STEPS: Final = 30  # in which directions are found
+ALIKE: Final = 1e-9  # the spread along a direction, beside the widest, below which it is noise
 MOST_NAMES: Final = 2_000  # of features that are ever watched
 LARGEST: Final = 2**63 - 1  # whole number that a log can hold
 MANY: Final = 8  # items from which on their numbers are read together
+LISTS: Final = (list, tuple, np.ndarray)
 PLAIN: Final = frozenset((float, int, type(None)))
+NUMBERS: Final = frozenset((float, int))
 COMPARED: Final = frozenset((float, int, str, bool))  # whose values are equal or not, and no more to it
 AT_ONCE: Final = 256  # items whose places are looked up together
 MIXER: Final = np.uint64(0x9E3779B97F4A7C15)  # 2^64 divided by the golden ratio: neighbours get different places
@@ -326,7 +334,8 @@ class FeatureAxis(NamedTuple):
     edges: tuple[float, ...]
     repeats: bool  # its values repeat, so that each has a place of its own
     values: tuple[Any, ...]  # of a text or truth value, the most frequent one first; the number of each is its place
-    of: str = ""  # the number of a text that it is; else the feature itself
+    of: str = ""  # the number of a text, or the direction of a vector, that it is; else the feature itself
+    weights: tuple[float, ...] = ()  # of the numbers of a vector
 
     @property
     def title(self) -> str:
@@ -385,9 +394,14 @@ class FeatureAxes:
 
     def _judge(self, name: str, values: Sequence[Any], item: Item, found: NewAxes) -> None:
         """Enter what has come of watching a feature before an item comes."""
-        there, coming = [value for value in values if value is not None], known(item.get(name)) if item else values[0]
+        vectors = [value for value in values if type(value) is tuple]
+        there = [value for value in values if value is not None and type(value) is not tuple]
+        coming = known(item.get(name)) if item else values[0]
         room = MOST_FEATURES - len(self.axes) - len(self.constant) - len(found.axes) - len(found.constant)
-        if len(there) < RARE or room <= 0:
+        if len(vectors) > len(there):
+            found.axes.extend(directions := axes_of_vectors(name, vectors)[: max(0, room)])
+            found.ignored.extend(() if directions else (name,))
+        elif len(there) < RARE or room <= 0:
             found.ignored.append(name)
         elif _hardly_repeats(there):
             of_text = axes_of_text(name, there)[:room]
@@ -467,6 +481,10 @@ class FeatureAxes:
             found = [self._numbers_of_text(item.get(name)) for item in items]
             for axis, place in numbers_with_axes:
                 columns[axis] = [row[place] for row in found]
+        for name, (axes, weights) in self._vectors.items():
+            along = _along([vector(item.get(name)) for item in items], weights)
+            for place, axis in enumerate(axes):
+                columns[axis] = along[:, place]
         return np.array(columns).T
 
     def _numbers_of_text(self, value: Any) -> tuple[float, ...]:
@@ -486,9 +504,10 @@ class FeatureAxes:
                 if name not in self._names and isinstance(name, str) and self._has_room():
                     self.seen[name] = []
                     self._names.add(name)
-                    _warn_of_vector(name, item[name])
+                    _warn_of_list(name, item[name])
         for name, values in self.seen.items():
-            values.append(known(item.get(name)))
+            value = item.get(name)
+            values.append(vector(value) if isinstance(value, LISTS) else known(value))
         self._oldest += bool(self.seen)  # all of them are watched, so it is the first of them that is the oldest
 
     def _has_room(self) -> bool:
@@ -504,8 +523,15 @@ class FeatureAxes:
         self._codes = [{value: code for code, value in enumerate(feature.values)} for feature in self.axes]
         self._texts: dict[str, list[tuple[int, int]]] = {}  # by name: axes, and the place of the number of each
         for axis, feature in enumerate(self.axes):
-            if feature.of:
+            if feature.of and not feature.weights:
                 self._texts.setdefault(feature.name, []).append((axis, TEXT_NUMBERS.index(feature.of)))
+        along: dict[str, list[int]] = {}
+        for axis, feature in enumerate(self.axes):
+            if feature.weights:
+                along.setdefault(feature.name, []).append(axis)
+        self._vectors = {
+            name: (axes, np.array([self.axes[axis].weights for axis in axes]).T) for name, axes in along.items()
+        }
         self._edges = np.array([feature.edges for feature in self.axes])
         self._repeats = np.array([feature.repeats for feature in self.axes], bool)
 
@@ -566,11 +592,94 @@ def _code(codes: Mapping[Any, int], value: Any) -> float:
     return float(len(codes) + crc32(repr(value).encode(errors="backslashreplace")) if code is None else code)
 
 
-def _warn_of_vector(name: str, value: Any) -> None:
-    if isinstance(value, list | tuple | np.ndarray) and len(np.shape(value)) == 1 and len(value):
-        many = f"feature {name!r} is a list of {len(value):,} values, which is not looked at"
-        one = "one number of it can be an axis, context=[AllFeatures(), FromFunction(...)]"
-        warnings.warn(f"{many}: only models see it; {one}", FeatureWarning, stacklevel=levels_to_the_user())
+def vector(value: Any) -> tuple[float, ...] | None:
+    """Return a list of finite numbers as a vector; None for all others."""
+    if not isinstance(value, LISTS) or not 0 < len(value) <= LONGEST:
+        return None
+    found = value.tolist() if isinstance(value, np.ndarray) and value.ndim == 1 else value
+    if not NUMBERS.issuperset(map(type, found)):
+        found = [number(each) for each in found]
+    try:
+        return tuple(map(float, found)) if math.isfinite(math.fsum(found)) else None
+    except OverflowError:  # a whole number, or a sum, that no float can hold
+        return None
+
+
+def _warn_of_list(name: str, value: Any) -> None:
+    if isinstance(value, LISTS) and len(value) and vector(value) is None:
+        what = f"feature {name!r} is a list of {len(value):,} values"
+        allowed = f"a list is looked at if it has at most {LONGEST:,} finite numbers"
+        warnings.warn(f"{what}, and only models see it: {allowed}", FeatureWarning, stacklevel=levels_to_the_user())
+
+
+def axes_of_vectors(name: str, vectors: Sequence[tuple[float, ...]]) -> list[FeatureAxis]:
+    """Return axes for the directions in which vectors differ most."""
+    lengths = Counter(map(len, vectors))
+    length = max(lengths, key=lambda each: (lengths[each], each))
+    rows = [each for each in vectors if len(each) == length]
+    if len(rows) < RARE:
+        return []
+    weights = principal_directions(np.array(rows))
+    along = _along(rows, weights)
+    both = enumerate(zip(along.T.tolist(), weights.T.tolist(), strict=True), 1)
+    return [
+        axis_of(name, column, f"direction {n}")._replace(weights=tuple(each))
+        for n, (column, each) in both
+        if _differs(column)
+    ]
+
+
+def principal_directions(rows: Floats) -> Floats:
+    """Return [number, direction]: along which rows differ most, the widest first, each of length 1.
+
+    Orthogonal iteration on the products of rows. Every sum has one order, so that all machines find the same bits.
+    """
+    largest = np.abs(rows).max()
+    centred = rows / largest if largest else rows
+    centred = centred - np.array([math.fsum(column) / len(rows) for column in centred.T.tolist()])
+    products = np.zeros((len(rows), len(rows)))
+    for column in centred.T:
+        products += np.multiply.outer(column, column)
+    # Numbers without a pattern to start from.
+    places = np.arange(len(rows) * DIRECTIONS, dtype=np.uint64).reshape(-1, DIRECTIONS) + np.uint64(1)
+    found = ((places * MIXER) >> np.uint64(40)).astype(np.float64) / 2.0**24 - 0.5
+    for _ in range(STEPS):
+        found, spread = _orthogonal(_product(products, found))
+    along = _product(centred.T, found)
+    kept = [n for n, width in enumerate(spread) if width > ALIKE * spread[0]]
+    return _orthogonal(along[:, kept])[0]
+
+
+def _product(left: Floats, right: Floats) -> Floats:
+    """Return the product of two matrices, added up in the order of the inner index."""
+    total = np.zeros((len(left), right.shape[1]))
+    for n in range(len(right)):
+        total += left[:, n : n + 1] * right[n]
+    return total
+
+
+def _orthogonal(columns: Floats) -> tuple[Floats, list[float]]:
+    """Return columns of length 1, each without its part along those before it; and how long they were without it."""
+    done, lengths = np.zeros_like(columns), list[float]()
+    for n in range(columns.shape[1]):
+        rest = columns[:, n]
+        for before in done[:, :n].T:
+            rest = rest - math.fsum((rest * before).tolist()) * before
+        lengths.append(math.sqrt(math.fsum((rest * rest).tolist())))
+        done[:, n] = rest / lengths[-1] if lengths[-1] > 0.0 else 0.0
+    return done, lengths
+
+
+def _along(vectors: Sequence[tuple[float, ...] | None], weights: Floats) -> Floats:
+    """Return [vector, direction]: how far each vector lies along each direction; not a number if it has another length.
+
+    `accumulate` adds one number after the other, which `sum` does not.
+    """
+    found = np.full((len(vectors), weights.shape[1]), np.nan)
+    for n, each in enumerate(vectors):
+        if each is not None and len(each) == len(weights):
+            found[n] = np.add.accumulate(np.array(each)[:, None] * weights)[-1]
+    return found
 
 
 def axes_of_text(name: str, values: Sequence[Any]) -> list[FeatureAxis]:
@@ -612,8 +721,8 @@ def features_state(watched: FeatureAxes | None) -> Any:
         return None
     seen = {name: list(values) for name, values in watched.seen.items()}
     axes = [
-        [name, list(edges), repeats, list(values), *([of] if of else ())]
-        for name, edges, repeats, values, of in watched.axes
+        [name, list(edges), repeats, list(values), *([of] if of else ()), *([list(weights)] if weights else ())]
+        for name, edges, repeats, values, of, weights in watched.axes
     ]
     same = dict(watched.constant)
     return {"seen": seen, "out": sorted(watched.ignored), "axes": axes, "same": same, "own": watched.own}
@@ -624,16 +733,25 @@ def read_features(saved: Any) -> FeatureAxes | None:
     if saved is None:
         return None
     axes = [
-        FeatureAxis(str(name), tuple(map(float, edges)), bool(repeats), tuple(values), *map(str, of))
+        FeatureAxis(str(name), tuple(map(float, edges)), bool(repeats), tuple(values), *_of(*of))
         for name, edges, repeats, values, *of in saved["axes"]
     ]
     if any(len(feature.edges) != SLICES - 1 for feature in axes):
         raise ValueError("it has features with other edges")
-    seen = {str(name): list(values) for name, values in saved["seen"].items()}
-    if any(value is not None and known(value) is None for values in seen.values() for value in values):
-        raise ValueError("it has watched values that are neither text, truth values nor numbers")
+    seen = {str(name): [_watched(value) for value in values] for name, values in saved["seen"].items()}
     same = {str(name): value for name, value in saved["same"].items()}
     otherwise = {*seen, *saved["out"], *(feature.name for feature in axes)}
     if any(known(value) is None for value in same.values()) or same.keys() & otherwise:
         raise ValueError("it has features that never changed without a value, or that are known otherwise")
     return FeatureAxes(seen, set(saved["out"]), axes, same, bool(saved["own"]))
+
+
+def _of(made: str = "", weights: Sequence[float] = ()) -> tuple[str, tuple[float, ...]]:
+    return str(made), tuple(map(float, weights))
+
+
+def _watched(value: Any) -> Any:
+    found = vector(value) if isinstance(value, LISTS) else known(value)
+    if found is None and value is not None:
+        raise ValueError("it has watched values that are neither text, truth values, numbers nor vectors")
+    return found

@@ -219,11 +219,16 @@ class AxesCreated(_Event, tag=19, frozen=True):
     values: tuple[Column, ...]  # of a text or truth value, in the order of their codes
     out: tuple[str, ...] = ()  # features that get no axis
     same: tuple[str, ...] = ()  # features that get none while they do not change
-    of: tuple[str, ...] = ()  # the number of a text that each is, "" for a feature itself; empty if none is one
+    of: tuple[str, ...] = ()  # the number of a text, or direction of a vector, that each is; "" for a feature itself
+    weights: tuple[tuple[float, ...], ...] = ()  # of the numbers of a vector, for each; empty if none is one
 
     @property
     def made_of(self) -> tuple[str, ...]:
         return self.of or ("",) * len(self.names)
+
+    @property
+    def weighted(self) -> tuple[tuple[float, ...], ...]:
+        return self.weights or ((),) * len(self.names)
 
 
 class Named(_Event, tag=20, frozen=True):

@@ -183,7 +183,7 @@ def apply(event: events.Event, state: SiteState) -> Sequence[Example]:  # noqa: 
         case events.FeaturesSeen():
             state.encoder.feature_axes.remember(event.values, own=event.own)
         case events.AxesCreated():
-            columns = event.names, event.edges, event.repeats, event.values, event.made_of
+            columns = event.names, event.edges, event.repeats, event.values, event.made_of, event.weighted
             created = [FeatureAxis(*each) for each in zip(*columns, strict=True)]
             state.create_axes(NewAxes(created, list(event.out), list(event.same)))
         case events.Chosen():

@@ -395,8 +395,8 @@ class SiteState:
         if found is not None:
             self._change(self.create_axes, found)
             axes = found.axes
-            names, edges, repeats, values, of = zip(*axes, strict=True) if axes else ((), (), (), (), ())
-            others = tuple(found.ignored), tuple(found.constant), of if any(of) else ()
+            names, edges, repeats, values, of, weights = zip(*axes, strict=True) if axes else ((),) * 6
+            others = tuple(found.ignored), tuple(found.constant), of if any(of) else (), weights if any(weights) else ()
             self.write(events.AxesCreated(names, edges, repeats, values, *others))
         is_first = own and not features.own
         count, seen = self._change(features.watch, items, own=own)
