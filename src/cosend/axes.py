@@ -3,14 +3,14 @@
     Feature("age")                       a feature, by its rank among the last 1,000 values
     Feature("duration", scale="log")     a feature, scaled
     Feature("prompt", of="length")       a number of a text; `text_numbers("prompt")` has all of them
-    Category("service")                  a feature with a cell of its own for every value
+    Category("service")                  a feature with a separate cell for each value
     PreviousLabel("normal", "attack")    the newest label that is known
-    Time(20_000)                         how far the stream has come
+    Time(20_000)                         how much of the stream has passed
     TimeOfDay("timestamp")               0 is midnight, 0.5 noon
     FromFunction(lambda item: ...)       anything else
     Confidence("tree")                   how sure a free local model is of its opinion on the item
     Says("tree")                         the label that it says
-    AllFeatures()                        every feature; their axes come when enough items have, behind the others
+    AllFeatures()                        every feature; each gets an axis, after the others, once enough items were seen
 
 An axis works in two steps. `read` takes a column off the items of a batch: it may
 run code of the user and may refuse an item, and it changes nothing. `place` turns the column into places on the axis:
@@ -108,7 +108,7 @@ class Feature(Axis):
              the last `window` values, for features whose range is not known. By default "linear" if a range is given,
              else "rank"
     outside  what to do with a value outside `range`: refuse the item, or "clip" it to the nearest end
-    of       a number that a text gives in place of the feature itself: one of `TEXT_NUMBERS`
+    of       a number of a text, instead of the text itself: one of `TEXT_NUMBERS`
 
     >>> Feature("age", range=(0, 100)).read([{"age": 25}])
     [0.25]
@@ -133,7 +133,7 @@ class Feature(Axis):
         check_one_of("outside", self.outside, get_args(Outside))
         check_whole("window", self.window)
         if self.range is None and (self.scale == "linear" or (self.scale == "rank" and self.outside != "error")):
-            allowed = "(low, high); if that is not known, use scale='rank', and leave out outside"
+            allowed = "(low, high); if that is not known, use scale='rank' without outside"
             raise SettingError("range", None, allowed)
         if self.range is not None and not self._range_makes_sense(self.range):
             allowed = "(low, high) with low < high" + (
@@ -209,7 +209,7 @@ class Category(Axis):
 class PreviousLabel(Axis):
     """The true label of the newest item whose label is known; the first class before there is one.
 
-    Name all classes, in the order in which they shall lie on the axis.
+    Name all classes, in their order on the axis.
     """
 
     classes: tuple[Any, ...]
@@ -247,7 +247,7 @@ class PreviousLabel(Axis):
 
 @dataclass(frozen=True, slots=True)
 class Time(Axis):
-    """How far the stream of a site has come."""
+    """How much of a site's stream has passed."""
 
     horizon: int
 
@@ -346,7 +346,7 @@ class Confidence(Opinion):
 
 @dataclass(frozen=True, slots=True)
 class Says(Opinion):
-    """The label that a free local model says, with a cell of its own for every label."""
+    """The label that a free local model gives, with a separate cell for each label."""
 
     @property
     def is_category(self) -> bool:
@@ -355,14 +355,14 @@ class Says(Opinion):
 
 @dataclass(frozen=True, slots=True)
 class AllFeatures(Axis):
-    """Every feature of an item as an axis, but for some; the axes come when the features are known well enough."""
+    """Every feature of an item as an axis, except those in `without`, each once enough items were seen."""
 
     without: Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        check_names("the features that are left out", self.without)
+        check_names("the excluded features", self.without)
         for name in self.without:
-            check_text("a feature that is left out", name)
+            check_text("an excluded feature", name)
         object.__setattr__(self, "without", tuple(self.without))  # settings are frozen
 
     @property

@@ -7,7 +7,7 @@
 
 The verbs are those of `cosend.Site`: `classify` and `learn` for one item, `classify_many` and `learn_many` for many.
 
-A request that fails for a reason that may pass is sent again (`_Verbs._send`). That is safe: every item has an id, its
+A request that fails temporarily is retried (`_Verbs._send`). That is safe: every item has an id, its
 own or one that is made here, and an id that the site has decided for gets the same decision again; a label counts once.
 
 Every verb is written once, as a coroutine. That of an `AsyncClient` is awaited; that of a `Client` ends in one step,
@@ -123,7 +123,7 @@ def _retry_after_s(outcome: _Outcome) -> float:
 
 
 def _ids(ids: Iterable[str | None] | None, count: int) -> list[str]:
-    """Return an id for every item, so that one that is sent again is known to be the same."""
+    """Return an id for every item, so that a retry is recognised."""
     given = [None] * count if ids is None else as_list("ids", ids, "a list of texts, one for each item")
     if len(given) != count:
         raise SettingError("ids", f"{len(given)} of them", f"as many as there are items, {count}")
@@ -330,7 +330,7 @@ class _Verbs(ABC):
     ) -> LabelReceipt:
         """Send many true labels or scores, as `learn` does with one.
 
-        A label that was sent again because the first reply was lost is a duplicate then: the site has learnt it, once.
+        A label that was retried because the first reply was lost is a duplicate: the site has learnt it once.
         With `wait_for_peers`, the site answers when its peers have learnt them too.
         """
         given = as_list("decisions", decisions, "a list of decisions or of their ids")
@@ -485,8 +485,8 @@ class Client(_Verbs):
     token      a bearer token that the service knows
     timeout_s  how long a reply may take
     connect_s  how long connecting may take
-    retries    how often a request is sent again when it fails for a reason that may pass
-    verify     whom to trust for https: True for the usual authorities, or a context of your own
+    retries    how often a request is retried when it fails temporarily
+    verify     which certificates to trust for https: True for the usual authorities, or your own context
     """
 
     def _open(self, **options: Any) -> None:

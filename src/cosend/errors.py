@@ -20,7 +20,7 @@
     ├── NetworkFileError    a network file with mistakes
     ├── StreamError         a stream, or the file it comes from, that cannot be used
     ├── StateError          a saved state or a log that cannot be used
-    ├── Unavailable         a running site that cannot answer now, but may if asked again
+    ├── Unavailable         a running site that cannot answer now; retry later
     └── ServiceError        a request to the service of a site that was refused
         └── Unreachable     the same without any answer
 
@@ -103,7 +103,7 @@ class LinkError(NetworkError):
     """A message that a peer did not take or answer: `what` was sent, to which `peer`, and why it came to nothing.
 
     reason   deadline       the peer was silent for too long
-             no responders  nobody listens under its name
+             no responders  no subscriber has its name
              refused        it says why it will not
              broken reply   what came back cannot be read
              broker gone    there is no connection to anybody
@@ -259,7 +259,7 @@ class StateError(CosendError, ValueError):
 
 
 class Unavailable(CosendError, RuntimeError):
-    """A running site that cannot answer now: it starts, stops, or has too much to do. Asking again may help."""
+    """A running site that cannot answer now: it starts, stops, or is overloaded. Retry later."""
 
 
 class ServiceError(CosendError, RuntimeError):

@@ -48,7 +48,7 @@ class RoutingClassifier(base.Classifier):
 
     `predict_one` uses the best model so far and changes nothing. Exploring is for `learn_one`, which lets the site
     decide for the item and tells it the label; it runs the models that cost nothing. If each call of a model costs real
-    money, use a `Site` with `score_local="used"`: there the model that answers is the one that is learnt of.
+    money, use a `Site` with `score_local="used"`: there each label scores only the model that answered.
     """
 
     def __init__(

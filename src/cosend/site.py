@@ -99,40 +99,40 @@ NOBODY: Final = "best local"  # the caller whose questions no label follows; it 
 
 
 class Site:
-    """Decides for every item which local model or peer labels it, and learns from the true labels which was best.
+    """Routes each item to a local model or to a peer, and learns from true labels which of them is right where.
 
     classifiers    name -> scikit-learn or river model, or a function from item to label
-    context        none: every feature of the items is looked at; or one axis or several, for example
-                   `Feature("duration", scale="log")`, and `AllFeatures()` for every feature too;
-                   `Confidence("tree")` and `Says("tree")` are the opinion of one of its own models
-    policy         how it decides; `MixedViews(max_cells=200_000)` unless given
-    costs          name -> cost of using a local model in [0, 1]; 0 unless given
+    context        the axes that a decision may depend on: one or several, for example `Feature("duration",
+                   scale="log")`. By default every feature of the items; `AllFeatures()` adds them to given axes.
+                   `Confidence("tree")` and `Says("tree")` are the opinion of one of its models
+    policy         how it decides: by default `MixedViews(max_cells=200_000)`
+    costs          name -> cost of using a local model, in [0, 1]: by default 0
     prices         name -> the same in money, for models without a cost
-    money          what a right label is worth in money, for prices
-    budget         what it may spend, as a `Budget`, for example `Budget(per_item=0.0007)`; nothing binds unless given
-    clock          tells the time in seconds, for a budget by the hour; that of the computer unless given
-    reward         (label, truth) -> gain in [0, 1]; or a `Reward`: what confusions cost, and the units of scores. Right
-                   or wrong unless given
-    patience       how long it waits for labels; for ever unless given
+    money          what a correct answer is worth, so that prices can be compared with it
+    budget         what it may spend, as a `Budget`, for example `Budget(per_item=0.0007)`: by default no limit
+    clock          returns the time in seconds, for a budget by the hour: by default the clock of the computer
+    reward         (label, truth) -> gain in [0, 1]; or a `Reward`: what each mistake costs, and the units of scores. By
+                   default 1 for a correct label and 0 for others
+    patience       how long it waits for labels: by default for ever
     retries        how many further tries an item gets when an arm has failed, the last one among local models
-    strict_labels  refuse a true label that no arm could have given; else it is a warning, once
-    score_local    which models a label scores: the arm that was "used", or "all": those that cost nothing are asked for
-                   their opinion on every item. Unless given, "used" if a policy is, else "all"
+    strict_labels  refuse a true label that no arm could have given; by default that raises a warning, once
+    score_local    which models a label scores: "all" that cost nothing, because they are asked about every item, or
+                   only the one that was "used". By default "all", or "used" if a policy is given
     learnt         whether it also learns two models from its own labels, which are arms like all others: "grown", trees
-                   over the features, and "stack", which combines what all models say. Unless given, if labels score
-                   all models. One alone, or under another name: `{"mine": Learnt.STACK}` among the classifiers
-    shares         the features of its items that peers may see, and the functions of its context by name; all unless
-                   given. An item without names for its values then stays here
+                   over the features, and "stack", which combines what all models say. By default it does if labels
+                   score all models. `{"mine": Learnt.STACK}` among the classifiers names one of them
+    shares         the features, and named functions of its context, that peers may see: by default all. An item
+                   without names for its values then stays here
     withholds      the features that peers may not see
-    share_labels   when peers are told true labels: after "training" calls, "always" after a call, or "never". Unless
-                   given, as the policy says
+    share_labels   when peers are told true labels: after "training" calls, "always" after a call, or "never". By
+                   default as the policy says
     learns_from    which labels a model that learns gets: "all" at this site, or those of items that it was "used" for
-    journal        takes every event, for example `list.append`; `fold` makes the state of the site from them
+    journal        a function that takes every event, for example `list.append`; `fold` rebuilds the site from them
 
-    A label is anything that can be hashed: text, a number, a tuple, an Enum. None and NaN are no answer; a model that
-    says anything else, a list or an array, has failed.
+    A label is anything hashable: text, a number, a tuple, an Enum. None and NaN mean no answer; a model that says
+    anything else, such as a list or an array, has failed.
 
-    Several threads may use it: they take turns, and so do those of all sites that have peers, because these call each
+    Several threads may use a site: they take turns, and sites that have peers share one lock, because they call each
     other. A model is asked within such a turn.
     """
 
@@ -395,7 +395,7 @@ class Site:
                arm, where more is known: that of the arm that was used, and of free local models beside it. An arm that
                the site learns itself has the score of a model that said the same.
 
-        A score teaches the site whom to use. Models, and arms that the site learns itself, learn from labels only.
+        A score teaches the site which arm to use. Models, and arms that the site learns itself, learn from labels only.
 
         >>> from cosend import Site
         >>> models = {"short": lambda item: item["text"][:9], "long": lambda item: item["text"]}
@@ -580,7 +580,7 @@ class Site:
 
     @one_at_a_time
     def resume(self, arm: str) -> None:
-        """Use a local model or a peer again, with what was known about it."""
+        """Resume a local model or a peer, with what was known about it."""
         self.engine.state.resume(arm)
 
     @one_at_a_time
@@ -753,7 +753,7 @@ class Site:
 
     @one_at_a_time
     def set_budget(self, budget: Budget | None) -> None:
-        """Keep to another budget from now on, or to none; limits that stay go on as they are."""
+        """Keep to another budget from now on, or to none; limits that stay the same continue."""
         if budget is not None:
             check_kind("budget", budget, Budget, "a Budget, for example Budget(per_item=0.0007)")
             budget = budget.in_costs(self.money)
@@ -778,7 +778,7 @@ class Site:
         """Check that a state fits and return the function that puts it there, which cannot fail."""
         if self.engine.state.journal is not None:
             raise StateError(
-                f"site {self.name!r} has a journal, so it cannot go on from a saved state: recover from the journal"
+                f"site {self.name!r} has a journal, so it cannot continue from a saved state: recover from the journal"
             )
         put_there = restore(self.engine.state, state)
         try:

@@ -60,7 +60,7 @@ class RoutingClassifier(base.ClassifierMixin, base.BaseEstimator):  # type: igno
 
     `predict` uses the best model so far for every row, explores nothing and changes nothing. Exploring is for `fit` and
     `partial_fit`, which run the models that cost nothing on every row. If each call of a model costs real money, use a
-    `Site` of your own with `score_local="used"`: there the model that answers is the one that is learnt of.
+    `Site` of your own with `score_local="used"`: there each label scores only the model that answered.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class RoutingClassifier(base.ClassifierMixin, base.BaseEstimator):  # type: igno
     def fit(self, X: Any, y: Any) -> Self:
         """Train the models on a part of the rows, and learn from the others which one to use where.
 
-        Rows whose label is missing (None, NaN, NaT or `pd.NA`) are left out, here and by `partial_fit`; `missing_` is
+        Rows whose label is missing (None, NaN, NaT or `pd.NA`) are skipped, here and by `partial_fit`; `missing_` is
         how many these were.
         """
         check_kind("classifiers", self.classifiers, Mapping, "a mapping from names to models")

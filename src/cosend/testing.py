@@ -1,4 +1,4 @@
-"""Checks for parts of your own.
+"""Checks for your own parts.
 
 Subclass one in your tests, and pytest runs all of it:
 
@@ -26,7 +26,7 @@ from cosend.models.adapters import Classifier, Item, Label, as_classifier, predi
 
 
 class ClassifierConformance:
-    """What a site relies on in a classifier. Every check begins with a fresh one."""
+    """What a site relies on in a classifier. Every check starts with a fresh one."""
 
     takes_anything = False  # True if there is no item that it could refuse
 

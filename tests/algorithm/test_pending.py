@@ -140,7 +140,7 @@ def test_a_choice_without_any_arm_is_refused_and_changes_nothing() -> None:
         lambda: learner.answer_many([0.5], caller="x", requests=[1], flags=[(True, True)], without=["b"]),
     ]
     for call in calls:
-        with pytest.raises(ArmError, match="'here' has no arm left: a, b are paused or left out"):
+        with pytest.raises(ArmError, match="'here' has no arm left: a, b are paused or excluded"):
             call()
     assert str(learner.state()) == before
     with pytest.raises(ArmError, match="'here' has no arm 'c'"):

@@ -159,7 +159,7 @@ def test_words_are_read_as_a_label_of_the_list_or_at_a_pointer_or_not_at_all(ser
         "has nothing at /label": ('{"l": 1}', {"parse": "/label"}),
         "which is not a label": ('{"label": [1]}', {"parse": "/label"}),
         "in which there is no label": ("  ", {"labels": None}),
-        "in place of a text": (None, {}),
+        "instead of a text": (None, {}),
     }
     for sentence, (text, options) in wrong.items():
         with pytest.raises(Exception, match=sentence):
@@ -328,10 +328,10 @@ def test_an_endpoint_that_says_when_to_come_back_is_left_alone_until_then(server
     server.retry_after, server.times_busy = "1", 1
     endpoint = oip(server, "busy")
     failure = reason(endpoint)
-    assert failure.reason == "the endpoint says HTTP 429 Too Many Requests, and to come back after 1 s"
+    assert failure.reason == "the endpoint says HTTP 429 Too Many Requests, and asks to retry after 1 s"
     assert (failure.wait_s, failure.kind) == (1.0, "error")
     later = reason(endpoint)
-    assert later.reason.startswith("the endpoint asks to be left alone for another ")
+    assert later.reason.startswith("the endpoint accepts no requests for another ")
     assert 0 < later.wait_s <= 1.0
     assert server.counts["busy"] == 1
     time.sleep(1.0)
@@ -432,8 +432,8 @@ def test_an_address_that_is_no_good_is_refused_and_shows_no_secret(model: str) -
 
 
 OPTIONS: list[tuple[str, str, Any, str]] = [
-    ("oip", "template", "{age}", "left out: it is for openai, not for oip"),
-    ("openai", "reply", "/x", "left out: it is for http and mlflow"),
+    ("oip", "template", "{age}", "no value: it is for openai, not for oip"),
+    ("openai", "reply", "/x", "no value: it is for http and mlflow"),
     ("oip", "batch", 0, "at least 1"),
     ("http", "in_flight", 10**9, "at most 4,096"),
     ("openai", "price_in", -1.0, "0 or more"),

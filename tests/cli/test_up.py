@@ -154,7 +154,7 @@ def test_nothing_is_left_of_it_when_it_is_killed_and_a_second_order_to_stop_ends
             else:
                 os.kill(network.child("--site south"), signal.SIGSTOP)  # so that it does not stop when it is told to
                 network.process.send_signal(signal.SIGINT)
-                network.wait_for("stopping; Ctrl-C again stops it at once")
+                network.wait_for("stopping; press Ctrl-C once more to stop at once")
                 assert network.end(signal.SIGINT) == 130
             wait_until_gone(children)
 

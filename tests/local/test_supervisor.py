@@ -69,7 +69,7 @@ def test_a_process_that_ends_is_restarted_after_delays_that_grow() -> None:
 def test_a_command_that_cannot_work_is_left_out() -> None:
     has_run, said = run_until({"north": "exit 2", "south": "sleep 60"}, "left out")
     assert has_run
-    assert "north cannot be started, and is left out" in said
+    assert "north cannot be started, and is skipped" in said
     assert not run_until({"north": "exit 2", "south": "exit 2"}, "never")[0]
     assert "north has ended (FileNotFoundError" in run_until({"north": "/nowhere/cosend"}, "has ended")[1]
 

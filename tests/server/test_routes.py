@@ -292,5 +292,5 @@ async def test_the_budget_stands_in_the_summary_and_in_the_metrics(tmp_path: Pat
 async def test_a_price_needs_somebody_who_says_what_a_right_label_is_worth(tmp_path: Path) -> None:
     async with running(a_setup(), tmp_path) as site, Caller(site) as client:
         refused = await client.post("/v1/arms/any", json={"price": 0.01})
-        assert (refused.status_code, "what a right label is worth" in refused.text) == (422, True)
+        assert (refused.status_code, "what a correct answer is worth" in refused.text) == (422, True)
         assert {arm["price"] for arm in (await client.ask("/v1/arms"))["arms"]} == {None}

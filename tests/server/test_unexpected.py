@@ -173,8 +173,8 @@ async def test_what_holds_the_loop_is_said_with_its_stack(
             asyncio.get_running_loop().call_soon(a_callback_that_holds_the_loop)
             await asyncio.sleep(0.01)
             assert await decide(client) == [200]
-            await until(lambda: any("moves again" in record.message for record in caplog.records))
-    (held,) = [record for record in caplog.records if "is held" in record.message]
+            await until(lambda: any("loop continues" in record.message for record in caplog.records))
+    (held,) = [record for record in caplog.records if "is blocked" in record.message]
     assert "a_callback_that_holds_the_loop" in held.__dict__["stack"]
 
 

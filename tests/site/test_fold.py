@@ -108,7 +108,7 @@ def test_a_folded_site_goes_on_as_the_live_one_and_writes_its_own_journal() -> N
     assert whole(folded) == whole(live)
     recorded = fold(log)
     assert recorded.encode([[0.3], [0.0]])[0].shape == (1, 2)
-    with pytest.raises(StateError, match="known from a log only: give the site its axes to go on"):
+    with pytest.raises(StateError, match="known from a log only: give the site its axes to continue"):
         recorded.encoder.axes[0].read([{"x": 1}])
 
 

@@ -89,7 +89,7 @@ def test_a_site_recovers_from_its_journal_and_refuses_to_load_beside_it(tmp_path
     again.recover(log, journal=log.append)
     again.learn_many(made[30:], [1] * 10)
     assert fold(log).learner.pending_count == 0
-    with pytest.raises(StateError, match="'lab' has a journal, so it cannot go on from a saved state"):
+    with pytest.raises(StateError, match="'lab' has a journal, so it cannot continue from a saved state"):
         again.load(tmp_path / "lab.npz")
     other = Site("lab", classifiers={"another": always(1)}, context=UNIT)
     with pytest.raises(StateError, match="the saved state has the classifiers"):

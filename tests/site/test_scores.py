@@ -261,7 +261,7 @@ def test_what_is_wrong_with_a_price_is_said() -> None:
     wrong: list[tuple[dict[str, Any], type[Exception], str]] = [
         ({"prices": {"dear": 0.03}, "money": money, "costs": {}}, SettingError, "from 0 to the unit, 0.02 USD"),
         ({"prices": {"dear": 0.01}, "money": money}, SettingError, "given without a cost, which is 0.3"),
-        ({"prices": {"large": 0.01}}, SettingError, "what a right label is worth"),
+        ({"prices": {"large": 0.01}}, SettingError, "what a correct answer is worth"),
         ({"prices": {"nobody": 0.01}, "money": money}, ArmError, "a price for 'nobody'"),
         ({"prices": [0.01], "money": money}, SettingError, "a mapping from classifiers to prices"),
         ({"money": 0.02}, SettingError, "a Money"),

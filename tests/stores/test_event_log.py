@@ -169,7 +169,7 @@ def test_the_log_of_another_site_is_refused_and_left_alone(tmp_path: Path) -> No
 @pytest.mark.parametrize("left", [f"{FILE}-wal", "state-000000000007.npz"])
 def test_a_log_that_is_gone_is_not_begun_anew_beside_what_belongs_to_it(left: str, tmp_path: Path) -> None:
     (tmp_path / left).write_bytes(b"kept")
-    with pytest.raises(StateError, match=f"no such file, but {left} of a log is beside it"):
+    with pytest.raises(StateError, match=f"no such file, but {left} of a log is in the same folder"):
         EventLog(tmp_path, site="north")
     assert files(tmp_path) == {left: b"kept"}
 

@@ -137,7 +137,7 @@ class Learner:
 
     @property
     def arrivals(self) -> int:
-        """How many items have come."""
+        """How many items have arrived."""
         return self.memory.ledger.site.item(col.ARRIVALS)
 
     @property
@@ -291,7 +291,7 @@ class Learner:
         """Return the numbers of arms that may not be chosen, or raise if that leaves none."""
         out = {self.arms.number(name) for name in without}
         if len(self.arms.paused | set(without)) == len(self.arms):
-            raise ArmError(f"site {self.name!r} has no arm left: {', '.join(self.arms.names)} are paused or left out")
+            raise ArmError(f"site {self.name!r} has no arm left: {', '.join(self.arms.names)} are paused or excluded")
         return out
 
     def check_told(self, told: Mapping[str, LabelledData]) -> None:
@@ -476,7 +476,7 @@ class Learner:
                 arm = number_of.get(name, used)
                 if arm == used:
                     self.arms.number(name)  # raises if there is none
-                    raise ArmError(f"decision {id} of site {self.name!r} cannot score {name!r} beside its arm")
+                    raise ArmError(f"decision {id} of site {self.name!r} cannot score {name!r} alongside its arm")
                 if type(gain) is not float or not 0.0 <= gain <= 1.0:
                     check_unit("gain", gain, f"{name!r} for decision {id} of site {self.name!r}")
                 row[arm] = gain
@@ -499,7 +499,7 @@ class Learner:
 
     @one_at_a_time
     def fail(self, decision: int) -> int:
-        """Take a decision back because its arm has failed: never a reward. Returns what `choose` takes as `again`."""
+        """Withdraw a decision whose arm has failed; it never gets a reward. Returns what `choose` takes as `again`."""
         ((_, _, arrival),) = self.withdraw_many([decision])
         return arrival
 
@@ -638,7 +638,7 @@ class Learner:
 
     @one_at_a_time
     def resume(self, name: str) -> None:
-        """Let an arm be chosen again, with what was known about it."""
+        """Resume an arm, with what was known about it."""
         self._change_costs(lambda arms: arms.paused.discard(arms.names[arms.number(name)]))
 
     def _change_costs(self, change: Callable[[Arms], object]) -> None:
@@ -712,7 +712,7 @@ class Learner:
 
     @one_at_a_time
     def state(self) -> State:
-        """Return everything it needs to go on as if it had never stopped."""
+        """Return everything it needs to continue as if it had never stopped."""
         return state_of(self)
 
     @classmethod

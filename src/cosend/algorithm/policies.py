@@ -169,7 +169,7 @@ class SplitCubes(BasePolicy):
     split_after  how many items the whole must see before it splits; a cube of half the size 2^r times as many, where r
                  is `split_rate`
     inherit      how many rewards of each arm a part of the whole takes over at most; a part of a cube of half the size
-                 4^alpha times as many; 0 starts afresh
+                 4^alpha times as many; 0 starts over
     """
 
     split_after: float = 1.0
@@ -212,7 +212,7 @@ class ByQuota(BasePolicy):
     """The paper's rule: an arm that has fewer samples than its quota gets one.
 
     max_peer_functions  how many models a peer has at most; None takes what the peers announce
-    order               what comes first when several arms are owed a sample
+    order               which arm is tried first when several are owed a sample
     training_count      what counts as a peer's labelled data: all it reports, or its own and what this site sent
     """
 
@@ -298,7 +298,7 @@ class CellKLUCB(ByIndex, EqualCells):
 
 @dataclass(frozen=True, kw_only=True)
 class Zooming(ByQuota, SplitCubes):
-    """The paper's adaptive version (DCZA): cubes that split where items come, by quotas that grow with the level.
+    """The paper's adaptive version (DCZA): cubes that split where items are, by quotas that grow with the level.
 
     contexts  "uniform" or "concentrated": the distribution for which the rate of splitting is the best
 

@@ -345,7 +345,7 @@ class NetworkFile(Section):
                     yield f"{key}.{place}: must be a classifier or a site ({listed(known)}), got {shown(arm)}"
             if policy is not None and not policy.mixes:
                 name = type(policy).__name__
-                yield f"{key}: needs the policy MixedViews, got {name}: no other weighs costs anew for every item"
+                yield f"{key}: needs the policy MixedViews, got {name}: no other policy weighs costs for each item"
 
     def priced(self) -> NetworkFile:
         """Return the file with costs in place of prices."""

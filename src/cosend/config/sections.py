@@ -372,7 +372,7 @@ class ModelSection(Section):
         if self.kind == "always" and self.label is None:
             raise ValueError("model 'always' needs the label that it gives")
         if self.trusted and Path(self.model).suffix.lower() == ".onnx":
-            raise ValueError("trusted is for skops files and pickles: an ONNX file runs no code of its own")
+            raise ValueError("trusted is for skops files and pickles: an ONNX file runs no code")
         if self.is_trained and self.train is None and self.train_on == "stream":
             raise ValueError(f"model {self.model!r} needs train = [first row, row after the last]")
         if self.train is not None and not 0 <= self.train[0] < self.train[1]:

@@ -51,7 +51,7 @@ class RecordedAxis(Axis):
 
     def read(self, items: Sequence[Any]) -> Column:
         """Refuse: a log does not know how to read an item."""
-        raise StateError(f"the axis {self.description} is known from a log only: give the site its axes to go on")
+        raise StateError(f"the axis {self.description} is known from a log only: give the site its axes to continue")
 
 
 def fold(

@@ -62,6 +62,6 @@ def as_cost(money: Money | None, cost: float | None, price: float | None, what: 
         raise SettingError(f"the price of {what}", price, f"given without a cost, which is {shown(cost)}")
     if money is None:
         raise SettingError(
-            f"the price of {what}", price, "a cost in [0, 1] where nobody has said what a right label is worth"
+            f"the price of {what}", price, "a cost in [0, 1], because no unit says what a correct answer is worth"
         )
     return money.cost(price, f"the price of {what}")

@@ -555,7 +555,7 @@ class SiteState:
 
     def _check_budget(self, budget: Budget) -> None:
         if not self.learner.policy.mixes:
-            allowed = "MixedViews where there is a budget: no other weighs what arms cost anew for every item"
+            allowed = "MixedViews where there is a budget: no other policy weighs costs for each item"
             raise SettingError(f"the policy of site {self.name!r}", self.learner.policy, allowed)
 
     def _correct(self, notes: Sequence[Note], arms: Sequence[int], paid: Sequence[float | None]) -> None:

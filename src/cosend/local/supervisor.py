@@ -124,13 +124,13 @@ class Supervisor:
     def toggle(self, name: str) -> None:
         """Kill a process, as a crash would, and keep it down; or start it again."""
         if name in self._down:
-            self._log.say(f"{name} is started again")
+            self._log.say(f"{name} restarts")
             self._down.discard(name)
             return
         self._down.add(name)
         if name in self._processes:
             self._processes[name].kill()
-        self._log.say(f"{name} was killed, and stays down until you start it again")
+        self._log.say(f"{name} was killed, and stays down until you restart it")
 
     def run(self, until: Callable[[], bool] = lambda: False) -> bool:
         """Run all of it until `stop`, or until something is so; return whether any site could be run."""
@@ -146,7 +146,7 @@ class Supervisor:
                 thread.start()
             self._wait(until)
             if self._told_to_stop and len(self._given_up) < len(sites):
-                self._log.say("stopping; Ctrl-C again stops it at once")
+                self._log.say("stopping; press Ctrl-C once more to stop at once")
         finally:
             self.stop()
             self._end({name for name in self._processes if broker is None or name != broker.name})
@@ -175,7 +175,7 @@ class Supervisor:
             if self.is_stopping or part.name in self._down:
                 continue
             if how == WRONG_COMMAND and starts == 1:
-                self._log.say(f"{part.name} cannot be started, and is left out")
+                self._log.say(f"{part.name} cannot be started, and is skipped")
                 self._given_up.add(part.name)
                 if len(self._given_up) == len(self._plan.sites) or part is self._plan.broker:
                     self.stop()
@@ -230,7 +230,9 @@ class Supervisor:
             try:
                 process.wait(max(0.0, end - time.monotonic()))
             except subprocess.TimeoutExpired:
-                self._log.say(f"{name} took too long to stop, and was killed; what it had answered is on the disk")
+                self._log.say(
+                    f"{name} took too long to stop, and was killed; everything it has answered is on the disk"
+                )
                 process.kill()
 
 

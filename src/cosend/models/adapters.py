@@ -58,7 +58,7 @@ class Predicted(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What a function may return in place of a label: the label, how sure it is, and what this answer cost.
+    """What a function may return instead of a bare label: the label, how sure it is, and what this answer cost.
 
     >>> Function(lambda item: Answer("ill", cost=0.003)).predict_sure([{"age": 31}])
     Predicted(labels=['ill'], confidences=None, costs=[0.003])
@@ -147,7 +147,7 @@ def by_name(item: Item, names: Sequence[str]) -> list[Any]:
 def as_classifier(model: Any) -> Classifier:
     """Return a model as a classifier, by what it can do."""
     if isinstance(model, type) and (hasattr(model, "predict") or hasattr(model, "predict_one")):
-        allowed = f"a model, and this is a class: what it makes is a model, as {model.__name__}() perhaps"
+        allowed = f"a model, not a class: perhaps {model.__name__}()"
         raise SettingError("classifier", model, allowed)
     if all(hasattr(model, name) for name in ("learns", "predict", "learn")):
         classifier: Classifier = model

@@ -263,7 +263,7 @@ class Endpoint(Fixed):
         """Raise if the endpoint has asked to be left alone, and that time is not over."""
         left = self._not_before - time.monotonic()
         if left > 0:
-            fail(f"the endpoint asks to be left alone for another {left:.3g} s", wait_s=left)
+            fail(f"the endpoint accepts no requests for another {left:.3g} s (Retry-After)", wait_s=left)
 
     def _view(self, item: Item) -> Item:
         """Return what the endpoint may see of an item."""
@@ -325,7 +325,7 @@ class Endpoint(Fixed):
         if status in TOO_MUCH:
             wait_s = wait_asked_for(response.headers.get("retry-after", ""))
             self._not_before = max(self._not_before, time.monotonic() + wait_s)
-            reason += f", and to come back after {wait_s:.3g} s" if wait_s else ""
+            reason += f", and asks to retry after {wait_s:.3g} s" if wait_s else ""
         fail(reason, each_alone=status in EACH_ALONE, wait_s=wait_s)
 
     # Any number of items, here and now
@@ -379,7 +379,7 @@ def _checked(kind: str, given: Mapping[str, Any]) -> Options:
     for name, value in given.items():
         kinds = OF_KINDS.get(name, KINDS)
         if kind not in kinds and value != getattr(DEFAULTS, name):
-            raise SettingError(name, value, f"left out: it is for {' and '.join(kinds)}, not for {kind}")
+            raise SettingError(name, value, f"no value: it is for {' and '.join(kinds)}, not for {kind}")
     options = Options(**given)
     for name in ("batch", "in_flight"):
         check_whole(name, getattr(options, name), most=MOST_AT_ONCE)
@@ -439,7 +439,7 @@ class _Secret:
         if not token:
             raise SettingError("token_env", options.token_env, "the name of an environment variable, which is set")
         if not token.isascii() or not token.isprintable():
-            wrong = "the name of an environment variable whose value can stand in a header: printable ASCII"
+            wrong = "the name of an environment variable whose value is printable ASCII, as headers require"
             raise SettingError("token_env", options.token_env, wrong)
         bearer = options.token_header.lower() == "authorization" and " " not in token
         self._token = token.rpartition(" ")[2]
@@ -761,7 +761,7 @@ class Chat(Wire):
     def read(self, reply: Any, count: int) -> list[Any]:
         text = at(reply, ["choices", "0", "message", "content"])
         if not isinstance(text, str):
-            fail(f"the reply says {shown(text)} in place of a text", "label")
+            fail(f"the reply says {shown(text)} instead of a text", "label")
         value = self._find(text)
         if value is None or value == "":
             fail(f"the reply says {shown(text)}, in which there is no label", "label")

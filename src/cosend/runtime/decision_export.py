@@ -111,9 +111,9 @@ class Export:
         self.remarks: list[str] = []
         self._digest = hashlib.sha256()
         if log.runs:
-            self.remarks.append("the site is running: this is what it had written when the export began")
+            self.remarks.append("the site is running: events written after the export started are not included")
         if log.oldest > 1:
-            self.remarks.append(f"the events before number {log.oldest:,} were removed, and what they told with them")
+            self.remarks.append(f"the events before number {log.oldest:,} were removed, and are not included")
         self._aside = sqlite3.connect("")  # a database of SQLite's own, in no file that has a name
         self._aside.row_factory = sqlite3.Row
         self._aside.execute(TABLE)

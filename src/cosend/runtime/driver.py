@@ -80,7 +80,7 @@ class Driver:
         """Take items that are to be decided; if one of them is bad, the request fails and nothing changes."""
         waiting = self.engine.in_flight + self._arrivals.count
         if waiting + len(items) > self.setup.most_flights:
-            raise Unavailable(f"site {self.setup.name!r} has {waiting:,} items on their way: try again later")
+            raise Unavailable(f"site {self.setup.name!r} has {waiting:,} items in flight: retry later")
         request = self.requests.take(items, names)
         self._arrivals.add(request)
         self._wake()

@@ -82,7 +82,7 @@ class RunningCounts(Counts):
 
     def opened(self, arm: str, reason: str) -> None:
         super().opened(arm, reason)
-        LOG.warning("arm left out for a while", extra={"arm": arm, "reason": reason})
+        LOG.warning("arm is skipped: back-off", extra={"arm": arm, "reason": reason})
 
     def keep(self, learnt: Scored, free: Mapping[str, float]) -> None:
         """Keep over time what labels have said, and what local models gained that cost nothing."""

@@ -108,7 +108,7 @@ class Labelling:
             self._learn_all(new)
             return
         for request in new:
-            _fail(request, Unavailable("it learns nothing now: it stops, or starts again from its log"))
+            _fail(request, Unavailable("the site is not learning: it is stopping, or being rebuilt from its log"))
 
     def _learn_all(self, requests: list[Request]) -> None:
         """Learn labels together, or each request by itself if there is something wrong with any of them."""

@@ -407,7 +407,7 @@ class RunningSite:
         batch = await driver.answer(call)
         try:
             if not driver.is_open:  # the disk has failed meanwhile
-                raise Unavailable(f"site {self.setup.name!r} had to start again from its log")
+                raise Unavailable(f"site {self.setup.name!r} is being rebuilt from its log")
             reports = []
             if any(training for training, _ in batch.flags) and not batch.errors:
                 reports = [self.state.report(context) for context in batch.contexts]
@@ -552,7 +552,7 @@ class RunningSite:
     def _broken(self, reason: str) -> None:
         """Stop answering, because memory is ahead of the log, and rebuild the site from the log."""
         self._not_ready = f"{reason}; it is being rebuilt from its log"
-        LOG.error("the site cannot go on, and is rebuilt from its log", extra={"reason": reason})
+        LOG.error("the site cannot continue, and is rebuilt from its log", extra={"reason": reason})
         if self.driver is not None:
             self.driver.close(self._not_ready)
         if not self._rebuilding and not self._stopping:

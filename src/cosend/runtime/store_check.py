@@ -133,7 +133,7 @@ class Replay:
             yield event
 
     def __iter__(self) -> Iterator[Event]:
-        return self.events("deciding again")
+        return self.events("re-evaluating")
 
     def events(self, what: str) -> Iterator[Event]:
         """Read the events from the first one on, and tell how far that is."""

@@ -71,10 +71,10 @@ class Pulse:
         while not self._ended.wait(HELD_S / 4) and not self._loop.is_closed():
             last = self._last
             if said and last != said:
-                LOG.warning("the event loop moves again", extra={"held_s": round(last - said, 1)})
+                LOG.warning("the event loop continues", extra={"held_s": round(last - said, 1)})
                 said = 0.0
             elif not said and self._loop.time() - last > HELD_S:
                 said = last
                 frame = sys._current_frames().get(self._loop_thread)
                 stack = "".join(traceback.format_stack(frame)) if frame is not None else "not known"
-                LOG.error("the event loop is held: the site answers nobody meanwhile", extra={"stack": stack})
+                LOG.error("the event loop is blocked: the site answers no requests", extra={"stack": stack})

@@ -364,7 +364,7 @@ def _check_wal(file: Path, *, durable: bool) -> None:
     found = f"{wal}: damaged, {where} is not what was written, and {damage.frames} frames behind it would be forgotten"
     if durable:
         go_on = f"`truncate -s {damage.whole} {wal}`" if damage.frame else "removing the file"
-        raise StateError(f"{found}; restore the folder from a backup, or go on without them after {go_on}")
+        raise StateError(f"{found}; restore the folder from a backup, or continue without them after {go_on}")
     LOG.warning(found)
 
 
@@ -392,7 +392,9 @@ def _make(file: Path, site: str) -> None:
     """Make an empty log; after a kill there is either a whole one or none."""
     left = sorted(path.name for path in (*file.parent.glob(f"{FILE}-*"), *file.parent.glob("state-*.npz")))
     if left:
-        raise StateError(f"{file}: no such file, but {left[0]} of a log is beside it; a new log needs another folder")
+        raise StateError(
+            f"{file}: no such file, but {left[0]} of a log is in the same folder; a new log needs another folder"
+        )
     new = file.with_name("new-" + FILE)
     with _told(file, "cannot be made"):
         for path in file.parent.glob(new.name + "*"):

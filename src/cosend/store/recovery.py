@@ -145,7 +145,7 @@ def _snapshot(log: EventLog, path: Path) -> tuple[int, State]:
     match state.facts.pop(LOG, None):
         case [log.identity, int(position)]:
             return position, state
-    raise StateError(f"{path}: not a snapshot of the log beside it")
+    raise StateError(f"{path}: not a snapshot of the log in its folder")
 
 
 def _path(log: EventLog, position: int) -> Path:

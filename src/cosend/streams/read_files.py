@@ -111,7 +111,7 @@ def _text_of(path: Path) -> Iterator[IO[str]]:
         wrong = f"byte {error.object[error.start]:#04x} is not UTF-8"
         raise StreamError(wrong, "save the file as UTF-8", file=path) from None
     except EOFError as error:
-        raise StreamError("the gzip file is cut off", "fetch it again", file=path) from error
+        raise StreamError("the gzip file is cut off", "download it once more", file=path) from error
     except (OSError, zlib.error) as error:
         raise StreamError(f"cannot be read ({error})", file=path) from error
 

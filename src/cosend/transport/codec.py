@@ -294,4 +294,4 @@ def _rows(
 
 def _check_count(what: str, found: int, expected: int) -> None:
     if found != expected:
-        raise BrokenMessage(f"it has {found:,} {what} in place of {expected:,}")
+        raise BrokenMessage(f"it has {found:,} {what} instead of {expected:,}")

@@ -119,7 +119,7 @@ class InProcessLink(Link):
     async def _send(self, key: str, what: What, peer: str, data: bytes) -> None:
         link = self._hub.links.get(peer)
         if link is None or link._server is None:
-            raise LinkError(what, peer, "no responders", "nobody listens under this name")
+            raise LinkError(what, peer, "no responders", "no subscriber has this name")
         if not self._hub.loses(peer):
             link._begin(link._respond(link._server, what, self, key, data))
 

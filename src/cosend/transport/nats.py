@@ -318,7 +318,7 @@ class NatsLink(Link):
         elif message.headers and message.headers.get("Status") == NO_RESPONDERS:
             waiting = self._waiting.get(key)
             if waiting is not None:
-                self._fail("no responders", "nobody listens under this name", key=key)
+                self._fail("no responders", "no subscriber has this name", key=key)
                 self._discovery.lost(waiting.peer)
         else:
             self._answered(key, message.data)
