@@ -46,38 +46,38 @@ def run(
     file: Annotated[
         Path | None,
         typer.Argument(
-            help=f"A network file, or a built-in one: {', '.join(BUILT_IN)}.", autocompletion=network_files_like
+            metavar="FILE",
+            help=f"A network file, or a built-in one: {', '.join(BUILT_IN)}.",
+            autocompletion=network_files_like,
         ),
     ] = None,
     stream: StreamFile = None,
     label: LabelColumn = None,
     score: ScoreColumns = None,
     site_column: SiteColumn = None,
-    out: Annotated[Path, typer.Option(help="Where report.html, results.json and the figures go.")] = Path("out/run"),
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON and nothing else.")] = False,
+    out: Annotated[Path, typer.Option(help="The folder to write report.html, results.json and the figures to.")] = Path(
+        "out/run"
+    ),
+    as_json: Annotated[bool, typer.Option("--json", help="Print only the result, as JSON.")] = False,
     as_markdown: Annotated[
-        bool, typer.Option("--markdown", help="Print verdict and table as Markdown and nothing else.")
+        bool, typer.Option("--markdown", help="Print only the verdict and the table, as Markdown.")
     ] = False,
     items: Annotated[
-        int | None, typer.Option(min=1, max=MOST_ROWS, help="The number of items, if not that of the file.")
+        int | None, typer.Option(min=1, max=MOST_ROWS, help="The number of items; overrides the file.")
     ] = None,
-    seed: Annotated[
-        int | None, typer.Option(min=0, max=LARGEST_SEED, help="The seed, if not that of the file.")
-    ] = None,
+    seed: Annotated[int | None, typer.Option(min=0, max=LARGEST_SEED, help="The seed; overrides the file.")] = None,
     seeds: Annotated[
         int | None,
         typer.Option(
             min=1,
             max=MOST_SEEDS,
-            help=f"How many seeds to play, for means and intervals. {SEEDS} for a built-in network file unless --seed "
-            "is given, else 1.",
+            help=f"The number of seeds to simulate, for means and intervals. The default is {SEEDS} for a built-in "
+            "network file without --seed, otherwise 1.",
         ),
     ] = None,
-    show_list: Annotated[
-        bool, typer.Option("--list", help="Show the built-in network files and do nothing else.")
-    ] = False,
+    show_list: Annotated[bool, typer.Option("--list", help="List the built-in network files and exit.")] = False,
 ) -> None:
-    """Play a network of sites over recorded or generated data, compare it with baselines, and write a report."""
+    """Simulate a network of sites on recorded or generated data, compare it with baselines, and write a report."""
     from cosend.config.network_file import built_in, is_built_in, load, with_stream
     from cosend.report.html_report import FILES, check_ready
     from cosend.report.verdict import markdown
@@ -116,7 +116,7 @@ def write(result: dict[str, Any], out: Path) -> Path:
     try:
         return write_report(result, out)
     except KeyboardInterrupt:
-        result.setdefault("stopped", "Stopped when all was played: nothing is missing.")
+        result.setdefault("stopped", "Stopped after the last item: the results are complete.")
         return write_report(result, out)
 
 
@@ -156,7 +156,7 @@ class Bar:
     def reached(self, items: int, errors: float) -> None:
         speed = items / max(1e-9, time.perf_counter() - self._start)
         counts = f"{items:,} of {self._items:,} items, " if self._progress.disable else ""
-        how_good = f"mean score {1 - errors:.3f}" if self.is_scored else f"{100 * errors:.1f} % wrong"
+        how_good = f"mean score {1 - errors:.3f}" if self.is_scored else f"{100 * errors:.1f}% wrong"
         self._show(f"{counts}{how_good}, {speed:,.0f} items/s", items)
 
     def end(self) -> None:
@@ -193,7 +193,7 @@ def play_all(networks: Sequence[NetworkFile], folder: Path, console: Console) ->
     try:
         with progress_bar(console, len(networks)) as bar:
             for number, network in enumerate(networks):
-                bar.begin(number, "reading the stream, training and asking the models")
+                bar.begin(number, "reading the stream, training and running the models")
                 prepared = prepare(network, folder, bar.asking)
                 bar.is_scored = network.is_scored
                 bar.begin(number, "classify or send", int((prepared.places >= 0).sum()))
@@ -303,7 +303,7 @@ def models_table(result: dict[str, Any]) -> Table:
     from cosend.report.verdict import learnt_words, price, price_heading, quality
 
     ((site, rows),) = result["models"].items()
-    title = f"what {result['policy']} used at {site}, and the reward of each model alone"
+    title = f"Models that {result['policy']} used at {site}, and the reward of each model alone"
     money = price_heading(result, "paid")
     table = _new_table(["model", "items %", "paid", *([money] if money else []), _quality(result), "alone"], title)
     is_any_learnt = any(map(learnt_words, rows))
@@ -325,7 +325,7 @@ def sites_table(result: dict[str, Any]) -> Table:
     alone = [name for name in ("never send", "best local", "oracle per cell") if _rows_of(result, name)]
     sent = sends(result)
     headings = ["site", "reward", _quality(result), *(["sent %"] if sent else []), *alone]
-    table = _new_table(headings, f"{result['policy']} at each site, and the reward of others there")
+    table = _new_table(headings, f"{result['policy']} at each site, compared with the site alone")
     for site, own in _rows_of(result, result["policy"]).items():
         rewards = [_rows_of(result, name).get(site) for name in alone]
         others = ["" if row is None else f"{row['mean_reward']:.3f}" for row in rewards]
