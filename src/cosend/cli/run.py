@@ -145,7 +145,7 @@ class Bar:
         self._what, self._words, self._said_at = "", "", time.monotonic()
 
     def begin(self, number: int, what: str, items: int = 0) -> None:
-        """Begin with what is done for a stream, or with playing so many items of it."""
+        """Begin a step of a stream, or, with a number of items, play it."""
         self._what = f"stream {number + 1} of {self._streams}: {what}" if self._streams > 1 else what
         self._before, self._items, self._start = number * items, items, time.perf_counter()
         self._progress.update(self._task, description=self._what, total=items * self._streams or None)
