@@ -156,7 +156,7 @@ class Bar:
     def reached(self, items: int, errors: float) -> None:
         speed = items / max(1e-9, time.perf_counter() - self._start)
         counts = f"{items:,} of {self._items:,} items, " if self._progress.disable else ""
-        how_good = f"mean score {1 - errors:.3f}" if self.is_scored else f"{100 * errors:.1f}% wrong"
+        how_good = f"mean score {1 - errors:.3f}" if self.is_scored else f"error {100 * errors:.1f}%"
         self._show(f"{counts}{how_good}, {speed:,.0f} items/s", items)
 
     def end(self) -> None:
@@ -196,7 +196,7 @@ def play_all(networks: Sequence[NetworkFile], folder: Path, console: Console) ->
                 bar.begin(number, "reading the stream, training and running the models")
                 prepared = prepare(network, folder, bar.asking)
                 bar.is_scored = network.is_scored
-                bar.begin(number, "classify or send", int((prepared.places >= 0).sum()))
+                bar.begin(number, "simulating", int((prepared.places >= 0).sum()))
                 result, stopped = play_one(prepared, bar, first_of=0 if done else len(networks))
                 done.append(result)
                 if stopped:
