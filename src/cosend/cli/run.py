@@ -156,7 +156,7 @@ class Bar:
     def reached(self, items: int, errors: float) -> None:
         speed = items / max(1e-9, time.perf_counter() - self._start)
         counts = f"{items:,} of {self._items:,} items, " if self._progress.disable else ""
-        how_good = f"mean score {1 - errors:.3f}" if self.is_scored else f"error {100 * errors:.1f}%"
+        how_good = f"mean score {1 - errors:.3f}" if self.is_scored else f"error rate {100 * errors:.1f}%"
         self._show(f"{counts}{how_good}, {speed:,.0f} items/s", items)
 
     def end(self) -> None:
@@ -193,10 +193,10 @@ def play_all(networks: Sequence[NetworkFile], folder: Path, console: Console) ->
     try:
         with progress_bar(console, len(networks)) as bar:
             for number, network in enumerate(networks):
-                bar.begin(number, "reading the stream, training and running the models")
+                bar.begin(number, "predictions of all models")
                 prepared = prepare(network, folder, bar.asking)
                 bar.is_scored = network.is_scored
-                bar.begin(number, "simulating", int((prepared.places >= 0).sum()))
+                bar.begin(number, "routing", int((prepared.places >= 0).sum()))
                 result, stopped = play_one(prepared, bar, first_of=0 if done else len(networks))
                 done.append(result)
                 if stopped:
@@ -303,7 +303,7 @@ def models_table(result: dict[str, Any]) -> Table:
     from cosend.report.verdict import learnt_words, price, price_heading, quality
 
     ((site, rows),) = result["models"].items()
-    title = f"Models that {result['policy']} used at {site}, and the reward of each model alone"
+    title = f"what {result['policy']} used at {site}, and the reward of each model alone"
     money = price_heading(result, "paid")
     table = _new_table(["model", "items %", "paid", *([money] if money else []), _quality(result), "alone"], title)
     is_any_learnt = any(map(learnt_words, rows))
@@ -325,7 +325,7 @@ def sites_table(result: dict[str, Any]) -> Table:
     alone = [name for name in ("never send", "best local", "oracle per cell") if _rows_of(result, name)]
     sent = sends(result)
     headings = ["site", "reward", _quality(result), *(["sent %"] if sent else []), *alone]
-    table = _new_table(headings, f"{result['policy']} at each site, compared with the site alone")
+    table = _new_table(headings, f"{result['policy']} at each site, and the reward of others there")
     for site, own in _rows_of(result, result["policy"]).items():
         rewards = [_rows_of(result, name).get(site) for name in alone]
         others = ["" if row is None else f"{row['mean_reward']:.3f}" for row in rewards]
