@@ -62,11 +62,12 @@ claims: $(READY) ## check again what the documentation says about data and regre
 	$(PYTEST) -n 3 -m 'claims'
 	COSEND_MORE_EXAMPLES=3 $(PYTEST) -n 3 -m 'compiled and not claims' tests/algorithm/test_*twin*.py
 
-check: $(READY) ## style, types, layers
+check: $(READY) ## style, types, layers, English
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/python docs/_tools/english.py
 	$(BIN)/python -m pytest -q tests/test_house.py
 
 docs: $(READY) ## build the documentation in out/docs; a warning is an error

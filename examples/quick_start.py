@@ -1,14 +1,17 @@
-"""Two models, each good only for some patients: a site learns which one to use for whom."""
+"""Two models, each good only for some patients: a site learns which one to use for which patient."""
 
 from random import Random
 
 from cosend import Site, axes
 
-rules = {"young": lambda patient: patient["pressure"] > 125, "old": lambda patient: patient["pressure"] > 150}
-clinic = Site("clinic", classifiers=rules, context=axes.Feature("age", range=(0, 100)))
-draw = Random(1)
+models = {"young": lambda patient: patient["pressure"] > 125, "old": lambda patient: patient["pressure"] > 150}
+clinic = Site("clinic", classifiers=models, context=axes.Feature("age", range=(0, 100)))
+draw, waiting = Random(1), []
 for _ in range(2_000):
-    patient = {"age": draw.uniform(0, 100), "pressure": draw.gauss(135, 20)}
-    decision = clinic.classify(patient)  # its label, the model that gave it, and an id
-    clinic.learn(decision, rules["young" if patient["age"] < 50 else "old"](patient))  # when the truth is known
+    age, ill = draw.uniform(0, 100), draw.random() < 0.5
+    usual = 110 if age < 50 else 135  # the blood pressure of the healthy; in the ill it is 30 higher
+    decision = clinic.classify({"age": age, "pressure": draw.gauss(usual + 30 * ill, 8)})
+    waiting.append((decision, ill))
+    if len(waiting) > 50:  # the true label of a patient arrives 50 patients later
+        clinic.learn(*waiting.pop(0))
 print(clinic.summary())

@@ -121,12 +121,12 @@ def test_warmup_needs_no_models(monkeypatch: pytest.MonkeyPatch) -> None:
     printed = CliRunner().invoke(app, ["warmup"])
     assert printed.exit_code == 0
     assert "pip install '.[models]' in a checkout of cosend" in " ".join(printed.stdout.split())
-    assert "ready after" in printed.stdout
+    assert "compiled in" in printed.stdout
 
 
 @pytest.mark.claims
 def test_warmup_compiles_what_runs_and_services_need_and_says_where_it_is() -> None:
     command = [sys.executable, "-m", "cosend.cli", "warmup"]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=240)  # noqa: S603 - our own
-    assert "ready after" in done.stdout
-    assert "kept in" in done.stdout
+    assert "compiled in" in done.stdout
+    assert "cached in" in done.stdout

@@ -31,7 +31,7 @@ from cosend.config.sections import (
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(page for page in DOCS.rglob("*.md") if "generated" not in page.parts)]
-LANGUAGES = {"python", "bash", "sh", "toml", "json", "", "{toctree}", "{eval-rst}"}
+LANGUAGES = {"python", "bash", "sh", "toml", "json", "text", "", "{toctree}", "{eval-rst}"}
 
 
 def blocks(page: Path, language: str) -> list[str]:
@@ -56,12 +56,22 @@ def name_of(page: Path) -> str:
 @pytest.mark.parametrize(
     "page", [page for page in PAGES if runs_alone(page) and not is_done_as_a_whole(page)], ids=name_of
 )
-def test_every_example_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The blocks of a page go on from each other."""
+def test_every_example_runs(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The blocks of a page continue each other; the pages for newcomers show what they print."""
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {"__name__": "page"}
     for number, code in enumerate(blocks(page, "python")):
         exec(compile(code, f"{page.name}, block {number}", "exec"), names)  # noqa: S102 - that is what this test is for
+    if page.parent.name == "start":
+        assert "".join(blocks(page, "text")) == capsys.readouterr().out
+
+
+def test_every_extra_is_on_the_page_of_the_installation() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    rows = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \|", (DOCS / "start/install.md").read_text(), flags=re.MULTILINE)
+    assert sorted(name for row in rows for name in re.findall(r"\w+", row)) == sorted(extras)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
@@ -175,7 +185,7 @@ def prose(page: Path) -> str:
     return re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
 
 
-MORE = [ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", ROOT / "examples" / "README.md"]
+MORE = [*(ROOT / name for name in ("CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")), ROOT / "examples" / "README.md"]
 
 
 @pytest.mark.parametrize("page", [*PAGES, *MORE], ids=name_of)
@@ -186,7 +196,7 @@ def test_a_line_has_one_sentence(page: Path) -> None:
 
 
 def test_links_between_pages_lead_somewhere() -> None:
-    for page in PAGES:
+    for page in [*PAGES, *MORE]:
         for target in re.findall(r"\]\((?!http)([^)#]+)", prose(page)):
             assert (page.parent / target).exists(), f"{page.name}: {target}"
 

@@ -28,6 +28,8 @@ NOT_RUN = {
     "cosend run": "tests/test_docs.py runs it, and compares what it prints",
     "cosend demo": "it goes on until Ctrl-C: tests/local/test_demo_network.py and the browser tests have it",
     "pip install '.[demo]'": "it needs a package index",
+    "cosend warmup": "it takes minutes on a slow machine: tests/test_compiling.py has it",
+    "docker build --file deploy/compose/Containerfile --tag cosend .": "it needs Docker",
     "cosend up network.toml": "it goes on until Ctrl-C: tests/cli/test_up.py has it",
     "cosend serve network.toml --site clinic": "it goes on until Ctrl-C: the guide to one site starts it",
     "cosend worker network.toml --site north": "it waits for work: tests/processes/test_workers_killed.py has it",
@@ -134,7 +136,7 @@ def done_by_a_reader(page: Path, options: str = "") -> list[str]:
 def test_files_and_commands_of_a_page(page: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
     seen = done_by_a_reader(page)
-    for sample in re.findall(r"^```\n(network\.toml: good.*?)^```", page.read_text(), flags=re.MULTILINE | re.DOTALL):
+    for sample in re.findall(r"^```\n(network\.toml: OK.*?)^```", page.read_text(), flags=re.MULTILINE | re.DOTALL):
         assert sample in seen
 
 

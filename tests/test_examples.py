@@ -39,8 +39,8 @@ def test_quick_start(capsys: pytest.CaptureFixture[str]) -> None:
     arms = re.findall(r"^(\w+) +local .* % +([\d,]+)(?: +([\d.]+))?$", table, flags=re.MULTILINE)
     assert [name for name, _, _ in arms] == ["young", "old", "grown", "stack"]
     rewards = [(int(labels.replace(",", "")), float(reward or 0)) for _, labels, reward in arms]
-    assert sum(labels for labels, _ in rewards) == 2_000
-    assert sum(labels * reward for labels, reward in rewards) / 2_000 > 0.98  # each rule alone: 0.75
+    assert sum(labels for labels, _ in rewards) == 1_950
+    assert sum(labels * reward for labels, reward in rewards) / 1_950 > 0.95  # each model alone: 0.75
 
 
 @pytest.mark.compiled

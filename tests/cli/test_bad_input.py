@@ -46,7 +46,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.usefixtures("here")
 def test_what_is_good_is_played() -> None:
-    assert called("validate", "good.toml").stdout.startswith("good.toml: good. 2 sites, 2 classifiers, 60 items.\n")
+    assert called("validate", "good.toml").stdout.startswith("good.toml: OK. 2 sites, 2 classifiers, 60 items.\n")
     result = called("run", "good.toml", "--out", "out")
     assert result.exit_code == 0, result.output
 
@@ -139,4 +139,4 @@ def test_too_little_memory_is_said_in_one_line(monkeypatch: pytest.MonkeyPatch) 
         raise MemoryError
 
     monkeypatch.setattr("cosend.run.prepare.prepare", full)
-    assert refused("run", "good.toml") == "error: not enough memory for that; use fewer items\n"
+    assert refused("run", "good.toml") == "error: not enough memory; use fewer items\n"

@@ -181,11 +181,11 @@ def test_a_stopped_site_is_taught_and_goes_on_from_there(tmp_path: Path) -> None
     file, log, store = write_network(tmp_path, DEPLOYED), write_log(tmp_path), tmp_path / "store" / "north"
     done = called("teach", file, "--stream", log, "--label", "state")
     assert done.exit_code == 0, done.output
-    assert "site north has learnt 97 of 300 rows, 203 passed over" in done.output.replace("\n", " ")
+    assert "site north has learnt from 97 of 300 rows, 203 skipped" in done.output.replace("\n", " ")
     assert summary(store)["truths"] == ["ill"] * 97
     write_log(tmp_path, holes=True)
     done = called("teach", file, "--stream", log, "--arm", "who", "--score", "worth", "--propensity", "likely")
-    assert "site north has learnt 270 of 300 rows, 30 passed over" in done.output.replace("\n", " ")
+    assert "site north has learnt from 270 of 300 rows, 30 skipped" in done.output.replace("\n", " ")
     assert summary(store)["truths"].count(None) == 270
     lines = json.dumps({"features": {"age": 90}}) + "\n"
     answer = json.loads(CliRunner().invoke(app, ["classify", str(file)], input=lines).stdout)
@@ -195,15 +195,15 @@ def test_a_stopped_site_is_taught_and_goes_on_from_there(tmp_path: Path) -> None
 def test_what_is_wrong_with_teaching_is_said_and_nothing_is_learnt(tmp_path: Path) -> None:
     file, log = write_network(tmp_path, DEPLOYED), write_log(tmp_path)
     for given, words in (
-        ([], "--label must be given without --arm"),
-        (["--label", "state", "--arm", "who", "--score", "worth"], "--label must be given without --arm"),
-        (["--arm", "who"], "--score must be given with --arm"),
-        (["--label", "state", "--propensity", "likely"], "--propensity must be given with --arm"),
+        ([], "--label must be given, unless --arm"),
+        (["--label", "state", "--arm", "who", "--score", "worth"], "--label must be given, unless --arm"),
+        (["--arm", "who"], "--score must be given together with --arm"),
+        (["--label", "state", "--propensity", "likely"], "--propensity must be given together with --arm"),
         (["--label", "nothing"], "no such label column"),
         (["--arm", "age", "--score", "worth"], "has no local arm"),
         (["--arm", "who", "--score", "worth", "--propensity", "age"], "above 0 and at most 1"),
-        (["--label", "state", "--site-column", "who"], "no row is of site 'north'"),
-        (["--arm", "who", "--score", "worth", "--site-column", "likely"], "no row is of site 'north'"),
+        (["--label", "state", "--site-column", "who"], "no row belongs to site 'north'"),
+        (["--arm", "who", "--score", "worth", "--site-column", "likely"], "no row belongs to site 'north'"),
     ):
         assert words in refused("teach", file, "--stream", log, *given), given
     text = DEPLOYED.replace("range = [0, 10]", "range = [0, 8]")

@@ -51,7 +51,7 @@ def test_a_site_that_was_stopped_is_the_same_again_and_nothing_is_changed(stoppe
     assert ", 100 items, " in said[0]
     assert sum("is what the events lead to, byte for byte" in line for line in said) == 3
     assert "- models that learn were not compared: learns" in said
-    assert "- every decision would be the same again" in said
+    assert "- this version would make the same decisions" in said
     assert said[-1] == "the same"
 
 
@@ -95,7 +95,7 @@ def test_decisions_that_would_be_others_are_shown(tmp_path: Path, stopped: Path)
     assert "there is no second state to compare with" in result.stdout
     result = verified(written(tmp_path, log), "--most", "3")
     assert result.exit_code == 1, result.output
-    assert "today's rules would decide differently, first in these 3 events" in result.stdout
+    assert "this version would decide differently, first in these 3 events" in result.stdout
     chosen = log[places[-12]]
     assert isinstance(chosen, events.Chosen)
     assert f"event {places[-12]}, Chosen, decision {chosen.first + 2}: was {chosen.arms[2]}" in result.stdout
@@ -112,7 +112,7 @@ def test_a_snapshot_that_is_not_of_these_events_is_found_out(tmp_path: Path, sto
     assert result.exit_code == 1, result.output
     assert f"DIFFERENT: the snapshot of position {len(log) - 4} is not what the events lead to: " in result.stdout
     assert "DIFFERENT: the site cannot start from its newest snapshot: event" in result.stdout
-    assert "every decision would be the same again" in result.stdout
+    assert "this version would make the same decisions" in result.stdout
 
 
 def test_a_damaged_snapshot_is_a_remark_because_the_log_has_everything(tmp_path: Path, stopped: Path) -> None:

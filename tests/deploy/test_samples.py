@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import configparser
+import re
 import shlex
 import shutil
 import subprocess
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -108,3 +110,16 @@ def test_the_four_sites_of_the_compose_file_ask_each_other_through_its_broker(tm
     words = {f"{name.upper()}_PASSWORD": f"p{name}" for name in (*SITES, "watch")}
     with broker(tmp_path, "nats.conf", words) as port:
         asyncio.run(play(port))
+
+
+def test_the_container_file_installs_extras_and_runs_commands_that_exist() -> None:
+    text = (COMPOSE / "Containerfile").read_text()
+    (extras,) = re.findall(r"'/src\[(.*?)\]'", text)
+    project = tomllib.loads((DEPLOY.parent / "pyproject.toml").read_text())["project"]
+    assert set(extras.split(",")) <= project["optional-dependencies"].keys()
+    commands = [line.split()[1:] for line in text.splitlines() if line.startswith(("RUN cosend", "RUN python"))]
+    assert [command[0] for command in commands] == ["cosend"]
+    assert options_of(commands[0][1:]) == {}
+    sources = re.findall(r"^COPY (\S+)", text, flags=re.MULTILINE)
+    assert all((DEPLOY.parent / source).exists() for source in sources)
+    assert (DEPLOY.parent / "constraints.txt").is_file()

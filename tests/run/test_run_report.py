@@ -92,7 +92,7 @@ def test_who_stops_while_the_report_is_written_gets_it_whole(monkeypatch: pytest
 
     monkeypatch.setattr("cosend.report.html_report.write_report", stopped)
     assert write(result, tmp_path) == tmp_path
-    assert written[1]["stopped"] == result["stopped"] == "Stopped when all was played: nothing is missing."
+    assert written[1]["stopped"] == result["stopped"] == "Stopped after the last item: the results are complete."
 
 
 def test_ages_are_years(prepared: Prepared) -> None:

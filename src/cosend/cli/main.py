@@ -16,7 +16,7 @@ from cosend.version import VERSION
 
 app = typer.Typer(
     name="cosend",
-    help="Classify or send: sites that learn, for every item, whether to use a local model or ask a peer.",
+    help="Route each item to a local model or a peer, at a cost, and learn from true labels that arrive late.",
     no_args_is_help=True,
     rich_markup_mode="markdown",
 )
@@ -36,4 +36,4 @@ def main(
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
-    """Show what all commands share."""
+    """Route each item to a local model or a peer."""

@@ -46,38 +46,38 @@ def run(
     file: Annotated[
         Path | None,
         typer.Argument(
-            help=f"A network file, or a built-in one: {', '.join(BUILT_IN)}.", autocompletion=network_files_like
+            metavar="FILE",
+            help=f"A network file, or a built-in one: {', '.join(BUILT_IN)}.",
+            autocompletion=network_files_like,
         ),
     ] = None,
     stream: StreamFile = None,
     label: LabelColumn = None,
     score: ScoreColumns = None,
     site_column: SiteColumn = None,
-    out: Annotated[Path, typer.Option(help="Where report.html, results.json and the figures go.")] = Path("out/run"),
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON and nothing else.")] = False,
+    out: Annotated[Path, typer.Option(help="The folder to write report.html, results.json and the figures to.")] = Path(
+        "out/run"
+    ),
+    as_json: Annotated[bool, typer.Option("--json", help="Print only the result, as JSON.")] = False,
     as_markdown: Annotated[
-        bool, typer.Option("--markdown", help="Print verdict and table as Markdown and nothing else.")
+        bool, typer.Option("--markdown", help="Print only the verdict and the table, as Markdown.")
     ] = False,
     items: Annotated[
-        int | None, typer.Option(min=1, max=MOST_ROWS, help="The number of items, if not that of the file.")
+        int | None, typer.Option(min=1, max=MOST_ROWS, help="The number of items; overrides the file.")
     ] = None,
-    seed: Annotated[
-        int | None, typer.Option(min=0, max=LARGEST_SEED, help="The seed, if not that of the file.")
-    ] = None,
+    seed: Annotated[int | None, typer.Option(min=0, max=LARGEST_SEED, help="The seed; overrides the file.")] = None,
     seeds: Annotated[
         int | None,
         typer.Option(
             min=1,
             max=MOST_SEEDS,
-            help=f"How many seeds to play, for means and intervals. {SEEDS} for a built-in network file unless --seed "
-            "is given, else 1.",
+            help=f"The number of seeds to simulate, for means and intervals. The default is {SEEDS} for a built-in "
+            "network file without --seed, otherwise 1.",
         ),
     ] = None,
-    show_list: Annotated[
-        bool, typer.Option("--list", help="Show the built-in network files and do nothing else.")
-    ] = False,
+    show_list: Annotated[bool, typer.Option("--list", help="List the built-in network files and exit.")] = False,
 ) -> None:
-    """Play a network of sites over recorded or generated data, compare it with baselines, and write a report."""
+    """Simulate a network of sites on recorded or generated data, compare it with baselines, and write a report."""
     from cosend.config.network_file import built_in, is_built_in, load, with_stream
     from cosend.report.html_report import FILES, check_ready
     from cosend.report.verdict import markdown
@@ -116,7 +116,7 @@ def write(result: dict[str, Any], out: Path) -> Path:
     try:
         return write_report(result, out)
     except KeyboardInterrupt:
-        result.setdefault("stopped", "Stopped when all was played: nothing is missing.")
+        result.setdefault("stopped", "Stopped after the last item: the results are complete.")
         return write_report(result, out)
 
 
@@ -145,7 +145,7 @@ class Bar:
         self._what, self._words, self._said_at = "", "", time.monotonic()
 
     def begin(self, number: int, what: str, items: int = 0) -> None:
-        """Begin with what is done for a stream, or with playing so many items of it."""
+        """Begin a step of a stream, or, with a number of items, play it."""
         self._what = f"stream {number + 1} of {self._streams}: {what}" if self._streams > 1 else what
         self._before, self._items, self._start = number * items, items, time.perf_counter()
         self._progress.update(self._task, description=self._what, total=items * self._streams or None)
@@ -156,7 +156,7 @@ class Bar:
     def reached(self, items: int, errors: float) -> None:
         speed = items / max(1e-9, time.perf_counter() - self._start)
         counts = f"{items:,} of {self._items:,} items, " if self._progress.disable else ""
-        how_good = f"mean score {1 - errors:.3f}" if self.is_scored else f"{100 * errors:.1f} % wrong"
+        how_good = f"mean score {1 - errors:.3f}" if self.is_scored else f"error rate {100 * errors:.1f}%"
         self._show(f"{counts}{how_good}, {speed:,.0f} items/s", items)
 
     def end(self) -> None:
@@ -193,10 +193,10 @@ def play_all(networks: Sequence[NetworkFile], folder: Path, console: Console) ->
     try:
         with progress_bar(console, len(networks)) as bar:
             for number, network in enumerate(networks):
-                bar.begin(number, "reading the stream, training and asking the models")
+                bar.begin(number, "predictions of all models")
                 prepared = prepare(network, folder, bar.asking)
                 bar.is_scored = network.is_scored
-                bar.begin(number, "classify or send", int((prepared.places >= 0).sum()))
+                bar.begin(number, "routing", int((prepared.places >= 0).sum()))
                 result, stopped = play_one(prepared, bar, first_of=0 if done else len(networks))
                 done.append(result)
                 if stopped:

@@ -32,20 +32,18 @@ MOST_LINES: Final = 25
 
 StreamFile = Annotated[
     Path | None,
-    typer.Option("--stream", help="Recorded data: CSV, JSON lines or Parquet; used instead of the stream of the file."),
+    typer.Option("--stream", help="Recorded data (CSV, JSON lines or Parquet); overrides the stream of the file."),
 ]
-LabelColumn = Annotated[str | None, typer.Option("--label", help="The column of the stream with the true labels.")]
+LabelColumn = Annotated[str | None, typer.Option("--label", help="The column with the true labels.")]
 ScoreColumns = Annotated[
     list[str] | None,
     typer.Option(
         "--score",
         metavar="ARM=COLUMN",
-        help="The column of the stream with the scores of a classifier, where there are no labels; for each of them.",
+        help="Instead of --label: the column with the scores of a classifier. Repeat it for each classifier.",
     ),
 ]
-SiteColumn = Annotated[
-    str | None, typer.Option("--site-column", help="The column of the stream that says at which site a row arrives.")
-]
+SiteColumn = Annotated[str | None, typer.Option("--site-column", help="The column that names the site of a row.")]
 
 
 # Errors
@@ -68,10 +66,10 @@ def say_errors() -> Iterator[None]:
         typer.secho(f"error: {on_a_screen(str(error))}", fg="red", err=True)
         raise typer.Exit(2) from None
     except MemoryError:
-        typer.secho("error: not enough memory for that; use fewer items", fg="red", err=True)
+        typer.secho("error: not enough memory; use fewer items", fg="red", err=True)
         raise typer.Exit(2) from None
     except KeyboardInterrupt:
-        typer.secho("stopped before it was done", fg="red", err=True)
+        typer.secho("stopped before it was finished", fg="red", err=True)
         raise typer.Exit(STOPPED) from None
 
 

@@ -31,26 +31,29 @@ if TYPE_CHECKING:
     from cosend.server.from_file import Lent
 
 NetworkPath = Annotated[Path, typer.Argument(metavar="FILE", help="The network file.")]
-SiteName = Annotated[
-    str | None, typer.Option("--site", help="Which site of the file; not needed if there is only one.")
-]
+SiteName = Annotated[str | None, typer.Option("--site", help="The site of the file; optional if there is only one.")]
 StoreFolder = Annotated[
     Path | None,
-    typer.Option("--store", help="The folder where the site keeps what it knows; by default store/SITE beside FILE."),
+    typer.Option("--store", help="The folder for the state of the site; by default store/SITE next to FILE."),
 ]
 KeepDays = Annotated[
     float,
     typer.Option(
-        min=0.0, max=36_500, help="Remember decisions for this many days: until then, an id gets the same answer."
+        min=0.0,
+        max=36_500,
+        help="Keep decisions for this many days; within that time repeated ids return the same answer.",
     ),
 ]
 Durable = Annotated[
-    bool, typer.Option(help="Answer only once it is on disk; otherwise a machine crash can lose the newest.")
+    bool,
+    typer.Option(
+        help="Reply only after a decision is on disk; otherwise a machine crash can lose the newest decisions."
+    ),
 ]
 LogFormat = Annotated[Literal["json", "text"], typer.Option(help="The format of the log.")]
 Servers = Annotated[
     list[str] | None,
-    typer.Option(help="Use this NATS server instead of those of the file; may be repeated."),
+    typer.Option(help="The NATS server to use; overrides the file. May be repeated."),
 ]
 
 
@@ -59,29 +62,30 @@ def serve(
     site: SiteName = None,
     store: StoreFolder = None,
     host: Annotated[
-        str | None, typer.Option(help="The address, if not that of the file; 127.0.0.1 if there is none.")
+        str | None, typer.Option(help="The address to listen on; overrides the file. The default is 127.0.0.1.")
     ] = None,
     port: Annotated[
-        int | None, typer.Option(min=1, max=65_535, help="The port, if not that of the file; 8800 if there is none.")
+        int | None,
+        typer.Option(min=1, max=65_535, help="The port to listen on; overrides the file. The default is 8800."),
     ] = None,
     tokens: Annotated[
-        Path | None, typer.Option(help="A file with a token and its scopes on each line; otherwise COSEND_TOKENS.")
+        Path | None, typer.Option(help="A file with one token and its scopes per line; otherwise COSEND_TOKENS.")
     ] = None,
     certificate: Annotated[Path | None, typer.Option(help="The certificate (PEM) to serve HTTPS with.")] = None,
     key: Annotated[Path | None, typer.Option(help="The key of the certificate (PEM).")] = None,
     nats: Servers = None,
-    insecure: Annotated[bool, typer.Option(help="Let anyone who can reach the address use the site.")] = False,
+    insecure: Annotated[
+        bool, typer.Option(help="Serve without tokens: anyone who can reach the address may use the site.")
+    ] = False,
     keep_days: KeepDays = 7.0,
     durable: Durable = True,
-    dashboard: Annotated[
-        bool, typer.Option(help="Let people look at the site in a browser, at /dashboard/; needs the extra dashboard.")
-    ] = True,
+    dashboard: Annotated[bool, typer.Option(help="Serve the dashboard of the site at /dashboard/.")] = True,
     log: LogFormat = "text",
 ) -> None:
-    """Run one site of a network file as an HTTP service: it decides, learns, and survives being killed.
+    """Run one site of a network file as an HTTP service that keeps its state on disk.
 
-    Items go to POST /v1/classify, true labels to POST /v1/labels, as JSON; /docs shows all routes, /dashboard/ how the
-    site is doing. The address is printed once something listens there. Stop it with Ctrl-C.
+    Send items to POST /v1/classify and true labels to POST /v1/labels, as JSON. Open /docs for all routes and
+    /dashboard/ for the state of the site. The address is printed once the service accepts requests. Ctrl-C stops it.
     """
     console = new_console(stderr=True)
     with say_errors():
@@ -104,13 +108,12 @@ def serve(
         http_server.check_address(address, allowed, insecure=insecure)
         folder = store or file.parent / "store" / setup.name
         console.print(
-            f"site {setup.name}: {counted(len(setup.classifiers), 'classifier')}, "
-            f"keeps what it knows in {printable(folder)}"
+            f"site {setup.name}: {counted(len(setup.classifiers), 'classifier')}, state in {printable(folder)}"
         )
         if found.link is None and found.others:
             console.print(
-                f"no peers: {', '.join(found.others)} cannot be asked, as the file names no servers in [network]; "
-                "give --nats URL"
+                f"no peers: cannot ask {', '.join(found.others)}, because the file names no servers in [network]; "
+                "use --nats URL"
             )
         logs.set_up_logs(setup.name, log)
         node = RunningSite(setup, folder, durable=durable, link=found.link, workers=found.workers)
@@ -130,15 +133,15 @@ def worker(
     site: SiteName = None,
     classifier: Annotated[
         list[str] | None,
-        typer.Option(help="Run only this classifier instead of all that have workers; may be repeated."),
+        typer.Option(help="Run only this classifier, not all that have workers. May be repeated."),
     ] = None,
     nats: Servers = None,
     log: LogFormat = "text",
 ) -> None:
-    """Run the models of a site that have workers = true in the network file, for the site to use.
+    """Run the models of a site that have workers = true in the network file.
 
-    Start as many as the work takes, on any machines that reach the NATS server, before or after the site itself. If one
-    ends or dies, the site continues without it. Stop it with Ctrl-C.
+    Start as many workers as you need, on any machine that can reach the NATS server, before or after the site. If one
+    stops or crashes, the site continues without it. Ctrl-C stops the worker.
     """
     console = new_console(stderr=True)
     with say_errors():
@@ -172,11 +175,11 @@ def classify(
     keep_days: KeepDays = 7.0,
     durable: Durable = True,
 ) -> None:
-    """Decide for items that come on standard input, a line each, and write the decisions to standard output.
+    """Classify items from standard input, one per line, and write the decisions to standard output.
 
-    A line is an item, {"features": {...}} with an "id" if you like, or a true label, {"id": ..., "label": ...}. There
-    is a line of output for each line of input, in order. A line that is wrong gets its error, with its number, and the
-    rest is processed; the exit code is then 1.
+    A line is an item, {"features": {...}} with an optional "id", or a true label, {"id": ..., "label": ...}. Each line
+    of input gets one line of output, in order. An invalid line gets an error with its line number, the rest is
+    processed, and the exit code is 1.
     """
     console = new_console(stderr=True)
     with say_errors():
@@ -191,7 +194,7 @@ def classify(
         with console.status("starting") as status:
 
             def watch(lines: int, wrong: int, rate: float) -> None:
-                status.update(f"{lines:,} lines, {wrong:,} wrong, {rate:,.0f} lines/s")
+                status.update(f"{lines:,} lines, {wrong:,} invalid, {rate:,.0f} lines/s")
 
             wrong = asyncio.run(Pipe(node, sys.stdin.buffer, sys.stdout.buffer, watch).run())
     if wrong:
@@ -202,17 +205,17 @@ def up(
     file: NetworkPath,
     store: Annotated[
         Path | None,
-        typer.Option(help="The folder with a folder for each site; by default store beside FILE."),
+        typer.Option(help="The folder for the state of all sites; by default store next to FILE."),
     ] = None,
     nats: Servers = None,
     durable: Durable = True,
     log: LogFormat = "text",
 ) -> None:
-    """Run all sites of a network file on this machine, each as a process of its own, with one log.
+    """Run all sites of a network file on this machine, one process per site, with one log.
 
-    A nats-server is started too if the file names no servers. All of it can be reached from this machine only, by
-    everybody on it; each site prints its address once it listens there. A site that ends is restarted. Ctrl-C stops
-    everything; a second Ctrl-C kills it.
+    If the file names no servers, a nats-server is started too. Sites and server accept connections from this machine
+    only, from any user. Each site prints its address once it accepts requests. A site that stops is restarted. Ctrl-C
+    stops everything; a second Ctrl-C kills it.
     """
     with say_errors():
         with extra("service"):
@@ -220,7 +223,7 @@ def up(
             from cosend.local.supervisor import ProcessLog, run_plan
         plan = make_plan(file, servers=nats, store=store, durable=durable, log=log)
         lines = ProcessLog(new_console(), [site.name for site in plan.sites], log)
-        lines.say(f"{printable(file)}: {plan.in_words}; Ctrl-C stops all of it")
+        lines.say(f"{printable(file)}: {plan.in_words}; Ctrl-C stops everything")
         code = run_plan(plan, lines)
     if code:
         raise typer.Exit(code)
@@ -228,15 +231,15 @@ def up(
 
 def demo(
     seconds: Annotated[
-        float | None, typer.Option(min=1.0, help="Stop after this many seconds of traffic; otherwise on Ctrl-C.")
+        float | None, typer.Option(min=1.0, help="Stop after this many seconds of traffic; by default, on Ctrl-C.")
     ] = None,
-    browser: Annotated[bool, typer.Option(help="Open the dashboard in a browser, if there is a display.")] = True,
+    browser: Annotated[bool, typer.Option(help="Open the dashboard in a browser if there is a display.")] = True,
 ) -> None:
-    """Run four sites that ask each other on this machine, send them live traffic, and show how they are doing.
+    """Run four sites on this machine that ask each other, with live traffic and dashboards.
 
-    Every site has a dashboard; the address of the first is printed. The table says for each site how many items it had,
-    how many of the last were wrong, and how many it sent to which peer. Keys kill a site, start it again, and let the
-    traffic drift: see what the others do. Nothing is kept.
+    The address of the first dashboard is printed. For each site, the table shows its items, its recent error rate, and
+    how many items it sent to which peer. Press a key to kill or restart a site, or to let the traffic drift, and watch
+    how the others react. Nothing is kept.
 
     Needs the extra demo.
     """
@@ -250,7 +253,7 @@ def demo(
         with as_file(FILE) as file, TemporaryDirectory(prefix="cosend-demo-") as folder:
             plan = make_plan(file, store=Path(folder), any_ports=True)
             log = ProcessLog(console, [site.name for site in plan.sites])
-            log.say(f"{plan.in_words}; Ctrl-C stops all of it")
+            log.say(f"{plan.in_words}; Ctrl-C stops everything")
             page = f"{plan.sites[0].url}/dashboard/" if browser else ""
             ready = (lambda: open_page(page)) if page else (lambda: None)
             code = run_plan(plan, log, Demo(plan.sites, console, seconds, ready).run)

@@ -27,27 +27,28 @@ ALLOWED: Final = "a name that ends in .jsonl or .parquet, or - for standard outp
 
 
 def export(
-    folder: Annotated[Path, typer.Argument(help="The folder of a site: what `serve --store` was given.")],
+    folder: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="The store of a site: the folder of `serve --store`.")
+    ],
     to: Annotated[
-        Path, typer.Option(help="The file to write: FILE.jsonl, FILE.parquet, or - for lines on standard output.")
+        Path, typer.Option(help="The file to write: FILE.jsonl, FILE.parquet, or - for standard output.")
     ] = Path("-"),
     events: Annotated[bool, typer.Option("--events", help="Write the raw events instead of decisions.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
 ) -> None:
-    """Write the decisions of a site, joined with their labels and with the propensities of their arms.
+    """Export the decisions of a site with their true labels and propensities.
 
-    One line, or row, is one decision: number, id, at, arm, phase, cell, context, propensity, cost, label, label_of_arm,
-    answered_by, labelled, truth, gain, cost_paid, labelled_at, score, item. Times are seconds since 1970. What the site
-    does not keep is null: it has the features of an item only if a model learns from them, and then they are `item`.
-    Else join these rows with your own by `id`. In a Parquet file, items and labels of more than one kind are text, as
-    JSON has them.
+    Each line, or row, is one decision: number, id, at, arm, phase, cell, context, propensity, cost, label,
+    label_of_arm, answered_by, labelled, truth, gain, cost_paid, labelled_at, score, item. Times are seconds since 1970.
+    Values that the site does not keep are null. A site keeps the features of an item (`item`) only if a model learns
+    from them; otherwise join the rows with your own data by `id`. In a Parquet file, items and labels of mixed types
+    are JSON text.
 
-    What made the file, and when, is in the metadata of a Parquet file under "cosend", and beside FILE.jsonl in
-    FILE.jsonl.about.json: version, date, command, site, seed, and the SHA-256 of the events that were read.
+    The version, date, command, site, seed and the SHA-256 of the exported events are in the metadata of a Parquet file
+    under "cosend", or in FILE.jsonl.about.json next to FILE.jsonl.
 
-    Nothing in the folder is changed. A site that runs keeps running; one that has stopped can restart when this
-    is done.
-    The file is there as a whole, or not at all.
+    The store is not changed. A running site keeps running; a stopped site can restart when the export is done. The file
+    is written completely or not at all.
     """
     console = new_console(stderr=True)
     with say_errors():
@@ -131,13 +132,13 @@ def opened(to: Path) -> Iterator[IO[bytes]]:
 
 def verify(
     folder: Annotated[
-        Path, typer.Argument(help="The folder of a site that has stopped: what `serve --store` was given.")
+        Path, typer.Argument(metavar="FOLDER", help="The store of a stopped site: the folder of `serve --store`.")
     ],
     most: Annotated[int, typer.Option(min=1, help="Show at most this many differences.")] = 10,
 ) -> None:
-    """Check the store of a site: fold its whole event log, compare the states, and decide everything again.
+    """Verify the store of a stopped site: rebuild the state from the log and re-evaluate every decision.
 
-    Nothing in the folder is changed. The exit code is 0 if all is the same, 1 if something differs, and 2 if the folder
+    The store is not changed. The exit code is 0 if everything is the same, 1 if something differs, and 2 if the store
     cannot be read.
     """
     console = new_console()
@@ -164,15 +165,18 @@ def show(console: Console, found: Replayed) -> None:
     lines = [f"site {found.site}: {', '.join(counts)}", *(f"- {fact}" for fact in facts)]
     if found.differences:
         lines.append(
-            f"- DIFFERENT: today's rules would decide differently, first in these {len(found.differences):,} events:"
+            f"- DIFFERENT: this version would decide differently, first in these {len(found.differences):,} events:"
         )
         lines += [f"  {told(difference)}" for difference in found.differences]
     else:
-        lines.append("- every decision would be the same again")
+        lines.append("- this version would make the same decisions")
     folded, decided = (
         f"{seconds:.1f} s ({found.replayed / max(seconds, 1e-9):,.0f} events/s)"
         for seconds in (found.fold_s, found.decide_s)
     )
-    lines += [f"folded in {folded}, decided again in {decided}", "the same" if found.is_same else "different"]
+    lines += [
+        f"state rebuilt in {folded}, decisions re-evaluated in {decided}",
+        "the same" if found.is_same else "different",
+    ]
     for line in lines:
         console.print(line, highlight=False, soft_wrap=True)

@@ -25,31 +25,30 @@ SILENCE_S: Final = 2.0  # between lines of progress
 
 def teach(
     file: NetworkPath,
-    stream: Annotated[Path, typer.Option("--stream", help="The recording: CSV, JSON lines or Parquet.")],
+    stream: Annotated[Path, typer.Option("--stream", help="The recording (CSV, JSON lines or Parquet).")],
     site: SiteName = None,
     store: StoreFolder = None,
     label: LabelColumn = None,
     arm: Annotated[
-        str | None, typer.Option("--arm", help="In place of --label: the column with the classifier that was used.")
+        str | None, typer.Option("--arm", help="Instead of --label: the column with the classifier that was used.")
     ] = None,
     score: Annotated[
-        str | None, typer.Option("--score", help="With --arm: the column with what its answer was worth.")
+        str | None, typer.Option("--score", help="With --arm: the column with the score of its answer.")
     ] = None,
     propensity: Annotated[
-        str | None, typer.Option("--propensity", help="With --arm: the column with how likely that classifier was.")
+        str | None, typer.Option("--propensity", help="With --arm: the column with the probability of that choice.")
     ] = None,
     site_column: SiteColumn = None,
     durable: Durable = True,
 ) -> None:
-    """Teach a stopped site what is known before its first item, or later: from a recording, or another system's log.
+    """Teach a stopped site from a recording or from the log of another system.
 
-    With --label, every classifier of the site that costs nothing is run on the rows, and the labels teach the site, the
-    models that learn and the arms that it learns itself. With --arm and --score, the rows say which classifier another
-    system has used and what that was worth; no classifier is run. Where it is known how likely each choice was,
-    --propensity thins the rows, so that it does not matter on what that system has decided.
+    With --label, every free classifier of the site is run on the rows. The labels teach the site, its models that
+    learn, and its learnt arms. With --arm and --score, no classifier is run: the rows say which classifier another
+    system used and how good the answer was. If you also know the probability of each choice, --propensity subsamples
+    the rows to remove the bias of that system.
 
-    Each row counts as an item of the site and is written to its log, as what it decides itself. A row whose label or
-    score is missing is passed over.
+    Each row counts as an item of the site and is written to its log. Rows without a label or score are skipped.
     """
     console = new_console(stderr=True)
     with say_errors():
@@ -66,17 +65,17 @@ def teach(
         folder = store or file.parent / "store" / name
         node = RunningSite(found.setup, folder, durable=durable)
         learnt = asyncio.run(_taught(node, recording, console))
-        passed = f", {len(table) - learnt:,} passed over" if learnt < len(table) else ""
-        console.print(f"site {name} has learnt {learnt:,} of {len(table):,} rows{passed}: {printable(folder)}")
+        passed = f", {len(table) - learnt:,} skipped" if learnt < len(table) else ""
+        console.print(f"site {name} has learnt from {learnt:,} of {len(table):,} rows{passed}: {printable(folder)}")
 
 
 def check_columns(label: str | None, arm: str | None, score: str | None, propensity: str | None) -> None:
     if (label is None) == (arm is None):
-        raise SettingError("--label", label, "given without --arm, or --arm with --score without it")
+        raise SettingError("--label", label, "given, unless --arm and --score are given")
     if (arm is None) != (score is None):
-        raise SettingError("--score", score, "given with --arm: what the answer of that classifier was worth")
+        raise SettingError("--score", score, "given together with --arm")
     if propensity is not None and arm is None:
-        raise SettingError("--propensity", propensity, "given with --arm and --score")
+        raise SettingError("--propensity", propensity, "given together with --arm and --score")
 
 
 def rows_for(file: Path, stream: Path, known: str, site_column: str | None, site: str, others: list[str]) -> Table:
@@ -100,7 +99,7 @@ def rows_for(file: Path, stream: Path, known: str, site_column: str | None, site
         return table
     there = table.sites == site
     if not there.any():
-        raise StreamError(f"no row is of site {site!r}", f"column {site_column!r} has others", file=stream)
+        raise StreamError(f"no row belongs to site {site!r}", f"column {site_column!r} has other sites", file=stream)
     return table.at(there)
 
 

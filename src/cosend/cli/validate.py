@@ -27,16 +27,16 @@ if TYPE_CHECKING:
 
 
 def validate(
-    file: Annotated[Path, typer.Argument(help="The network file to check.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The network file to check.")],
     stream: StreamFile = None,
     label: LabelColumn = None,
     score: ScoreColumns = None,
     site_column: SiteColumn = None,
 ) -> None:
-    """Check a network file and name every mistake with its key.
+    """Check a network file and report every mistake with its key.
 
-    Every file that it names is opened: models are loaded, the stream is read and models are trained on it, unless it
-    would have to be downloaded. Nothing is played.
+    Models are loaded, and models that train on the stream are trained. A stream that has to be downloaded is not read.
+    Nothing is simulated, and no endpoint is called.
     """
     from cosend.config.network_file import load, with_stream
     from cosend.text import counted
@@ -47,7 +47,7 @@ def validate(
         models, items = make_all(network, folder, str(file))
     of_sites = sum(len(site.classifiers) for site in network.sites)
     has = f"{counted(len(network.sites), 'site')}, {counted(of_sites, 'classifier')}, {items}"
-    lines = [f"{printable(file)}: good. {has}."]
+    lines = [f"{printable(file)}: OK. {has}."]
     lines += [f"  {described(site, models)}" for site in network.sites]
     typer.echo("\n".join([*lines, *(f"  {line}" for line in commands(network))]))
 

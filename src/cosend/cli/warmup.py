@@ -19,18 +19,18 @@ FEW = 300  # items: enough for every step to happen
 
 
 def warmup() -> None:
-    """Compile the rules now, for images and machines where the first run should not wait."""
+    """Precompile, so that the first run starts at once. Useful when you build a container image."""
     from cosend.compiled import CACHE_FOLDER
 
     console, start = new_console(), time.perf_counter()
     with say_errors(), saying_when_compiling(console):
         warm_up_sites()
         if find_spec("sklearn") is None:
-            console.print(f"runs are left out: their models need {install('models')}")
+            console.print(f"skipped `cosend run`: its models need {install('models')}")
         else:
             warm_up_runs()
-    where = CACHE_FOLDER or "Numba's folder of this user"
-    console.print(f"ready after {time.perf_counter() - start:.0f} s; kept in {where}", highlight=False)
+    where = CACHE_FOLDER or "Numba's folder for your user"
+    console.print(f"compiled in {time.perf_counter() - start:.0f} s; cached in {where}", highlight=False)
 
 
 def warm_up_sites() -> None:
