@@ -66,7 +66,7 @@ def value_at(axis: AnyAxis, place: Any) -> str:
     if not isinstance(axis, Feature):
         return short_text(float(place))
     if axis.scale == "rank":
-        return f"above {100 * place:.0f} % of the last {axis.window:,}"
+        return f"above {100 * place:.0f}% of the last {axis.window:,}"
     low, high = axis.range or LOG_RANGE
     if axis.scale == "log":
         return short_text(math.expm1(math.log1p(low) + place * (math.log1p(high) - math.log1p(low))))

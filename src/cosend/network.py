@@ -173,7 +173,7 @@ def _site_row(site: Site) -> list[str]:
         site.name,
         str(len(arms.own)),
         f"{learner.arrivals:,}",
-        f"{100 * sent / decisions:.0f} %" if decisions else "",
+        f"{100 * sent / decisions:.0f}%" if decisions else "",
         f"{learner.pending_count:,}",
         "" if reward is None else f"{reward:.3f}",
     ]

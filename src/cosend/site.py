@@ -719,9 +719,9 @@ class Site:
         >>> print(site.summary())
         here: 1 item, 0 labels pending
         arm     kind  cost  decisions  share  labels  mean reward  state
-        one    local     0          0    0 %       0
-        grown  local     0          0    0 %       0
-        stack  local     0          1  100 %       1        1.000
+        one    local     0          0     0%       0
+        grown  local     0          0     0%       0
+        stack  local     0          1   100%       1        1.000
         """
         learner, counts = self.learner, self.engine.counts
         states = dict.fromkeys(self.backing_off(), "backing off") | dict.fromkeys(learner.arms.paused, "paused")
@@ -981,7 +981,7 @@ class Summary(NamedTuple):
 
 
 def _arm_row(arm: ArmSummary, decisions: int) -> list[str]:
-    share = f"{100 * arm.decisions / decisions:.0f} %" if decisions else ""
+    share = f"{100 * arm.decisions / decisions:.0f}%" if decisions else ""
     reward = "" if arm.mean_reward is None else f"{arm.mean_reward:.3f}"
     numbers = f"{arm.cost:g}", f"{arm.decisions:,}", share, f"{arm.labels:,}", reward
     return [arm.name, arm.kind, *numbers, arm.state]

@@ -50,7 +50,7 @@ def test_a_summary_is_a_table_as_text_and_as_html() -> None:
     site = Site("here", classifiers={"a<b": lambda _: 1}, context=AXIS, learnt=False)
     site.learn(site.classify({"x": 0.5}), 1)
     site.pause("a<b")
-    expected = ["a<b", "local", "0", "1", "100 %", "1", "1.000", "paused"]
+    expected = ["a<b", "local", "0", "1", "100%", "1", "1.000", "paused"]
     title, heading, row = str(site.summary()).splitlines()
     assert title == "here: 1 item, 0 labels pending"
     assert row.split("  ")[0] == "a<b"
@@ -63,7 +63,7 @@ def test_a_network_shows_how_much_its_sites_send() -> None:
     network = Network([Site("a", classifiers={"wrong": lambda _: 0}, context=AXIS, learnt=False), site_of("b")])
     sent = sum(turn.decision.arm == "b" for turn in network.run({"a": [({"x": 0.5}, 1)] * 30}, label_delay=0))
     first, second = rows(network._repr_html_())[1:]
-    assert first[:5] == ["a", "1", "30", f"{100 * sent / 30:.0f} %", "0"]
+    assert first[:5] == ["a", "1", "30", f"{100 * sent / 30:.0f}%", "0"]
     assert second[:4] == ["b", "2", "0", None]
     assert str(network.summary()) == network.summary().text()
     assert network.summary().text().splitlines()[0] == "network"

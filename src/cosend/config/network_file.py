@@ -55,7 +55,7 @@ BY_NAME: Final = {name.lower(): kind for name, kind in POLICIES.items()}  # name
 
 
 def _per_unit(model: ModelSection, money: Money) -> ModelSection:
-    """Return a model whose tokens are priced in shares of what a right label is worth, as costs are."""
+    """Return a model whose tokens are priced in shares of what a correct answer is worth, as costs are."""
     return model.model_copy(update={"price_in": model.price_in / money.unit, "price_out": model.price_out / money.unit})
 
 
@@ -314,7 +314,7 @@ class NetworkFile(Section):
             if cost in section.model_fields_set:
                 yield f"{key}: not together with {cost}: the one is the other in money"
             elif self.money is None:
-                yield f"{key}: needs a table [costs] with unit, what a right label is worth"
+                yield f"{key}: needs a table [costs] with unit, what a correct answer is worth"
             else:
                 try:
                     self.money.cost(price)
@@ -339,7 +339,7 @@ class NetworkFile(Section):
         known = [each.name for _, _, each in self.classifiers()] + [site.name for site in self.sites]
         for key, budget in self._budgets():
             for amount in budget.in_money if self.money is None else ():
-                yield f"{key}.{amount}: is in money: needs a table [costs] with unit, what a right label is worth"
+                yield f"{key}.{amount}: is in money: needs a table [costs] with unit, what a correct answer is worth"
             for place, arm in budget.arms:
                 if arm not in known:
                     yield f"{key}.{place}: must be a classifier or a site ({listed(known)}), got {shown(arm)}"

@@ -1,4 +1,4 @@
-"""Costs as amounts of money: what a right label is worth, and what an arm costs as a share of that."""
+"""Costs as amounts of money: what a correct answer is worth, and what an arm costs as a share of that."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Money:
 
     def __post_init__(self) -> None:
         if not is_number(self.unit) or isinstance(self.unit, bool) or not self.unit > 0:
-            raise SettingError("unit", self.unit, "a number above 0: what a right label is worth")
+            raise SettingError("unit", self.unit, "a number above 0: what a correct answer is worth")
         if not isinstance(self.currency, str) or len(self.currency) > LONGEST or not self.currency.isprintable():
             raise SettingError("currency", self.currency, f"text of at most {LONGEST} characters, such as USD")
 

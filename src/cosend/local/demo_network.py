@@ -55,7 +55,7 @@ class SiteStatus:
         sent = {peer: count for peer, count in self.used.items() if peer in self.peers and count}
         own = sum(self.used.values()) - sum(sent.values())
         to = ", ".join(f"{peer} {count:,}" for peer, count in sorted(sent.items(), key=lambda each: -each[1]))
-        error = "" if self.error is None else f"{100 * self.error:.1f} %"
+        error = "" if self.error is None else f"{100 * self.error:.1f}%"
         return [self.state, f"{self.items:,}", error, f"{own:,}", to]
 
 

@@ -146,7 +146,7 @@ class Coded(Fixed):
         try:
             return float(value) if codes is None else codes[value]
         except (TypeError, ValueError, OverflowError, KeyError) as error:
-            allowed = "a number" if codes is None else f"one of {listed(codes)}, which are those of the stream"
+            allowed = "a number" if codes is None else f"one of {listed(codes)} of the stream"
             raise ClassifierError(f"feature {name!r} must be {allowed}, got {shown(value)}") from error
 
 

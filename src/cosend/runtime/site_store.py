@@ -132,7 +132,7 @@ class Store:
             )
         if now != then:
             LOG.info(
-                f"no {what} is named: the site keeps that of its folder, not today's default",
+                f"no {what} is named: the site keeps the one in its folder, not the default",
                 extra={"of_the_folder": then, "default": now},
             )
 

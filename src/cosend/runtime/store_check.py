@@ -171,7 +171,7 @@ def told(difference: Difference) -> str:
     for place, (before, after) in rows:
         if before != after:
             return f"{where}, decision {event.first + place:,}: was {_choice(*before)}, would be {_choice(*after)}"
-    return f"{where}: {len(recorded[0])} items were chosen for, would be {len(now[0])}"
+    return f"{where}: {len(recorded[0])} items were routed, would be {len(now[0])}"
 
 
 def _choice(arm: str, kind: int, propensity: str) -> str:
