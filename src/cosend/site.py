@@ -132,6 +132,11 @@ class Site:
     A label is anything that can be hashed: text, a number, a tuple, an Enum. None and NaN are no answer; a model that
     says anything else, a list or an array, has failed.
 
+    An arm that fails is no error: the item gets another arm. An arm that fails three times in a row backs off: it is
+    skipped for 2, 4, 8 ... 64 items, and `backing_off()` says why. If no arm is left, `classify` raises `NoAnswer`.
+
+    Without classifiers (`classifiers={}`) a site uses what it learns itself; its first decisions have no answer.
+
     Several threads may use it: they take turns, and so do those of all sites that have peers, because these call each
     other. A model is asked within such a turn.
     """

@@ -72,7 +72,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """How an endpoint is asked, and how its reply is read: `docs/reference/network-file.md` has all of them, by kind."""
+    """How an endpoint is asked and its reply read; `docs/reference/network-file.md` has all options, by kind."""
 
     labels: Sequence[Label] | None = None  # all there are
     template: str | None = None  # of a prompt
