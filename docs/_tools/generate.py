@@ -10,6 +10,7 @@ from typing import Any, get_args
 
 import msgspec
 from msgspec.structs import fields
+from page_examples import TOKEN, Exchange, event_lines, exchanges, setup
 from typer.main import get_command
 from typer.testing import CliRunner
 
@@ -19,7 +20,6 @@ from cosend.runtime.running_site import RunningSite
 from cosend.server.auth import SCOPES, Tokens
 from cosend.server.openapi import PROBLEMS
 from cosend.server.routes import Service
-from page_examples import TOKEN, Exchange, event_lines, exchanges, setup
 
 MADE = "<!-- made by docs/_tools/generate.py: do not edit -->\n"
 Schema = dict[str, Any]
