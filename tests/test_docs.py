@@ -10,22 +10,25 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
 
 from cosend import Patience
+from cosend.algorithm.policies import POLICIES
 from cosend.cli.main import app
 from cosend.config.network_file import NetworkFile
 from cosend.config.sections import (
     AxisSection,
     BrokerSection,
+    BudgetSection,
     CostsSection,
     ModelSection,
     RewardSection,
     SiteSection,
+    StreamSection,
 )
 
 ROOT = Path(__file__).parents[1]
@@ -45,7 +48,7 @@ def is_done_as_a_whole(page: Path) -> bool:
 
 def runs_alone(page: Path) -> bool:
     """Tell whether a page has Python that needs nothing else; that of the reference talks to a service."""
-    return bool(blocks(page, "python")) and page.name != "api.md"
+    return bool(blocks(page, "python")) and name_of(page) != "docs/reference/python.md"
 
 
 def name_of(page: Path) -> str:
@@ -204,9 +207,11 @@ def test_links_between_pages_lead_somewhere() -> None:
 TABLES: dict[str, Mapping[str, Any]] = {
     "At the top": NetworkFile.model_fields,
     "`[costs]`": CostsSection.model_fields,
+    "`[budget]`": BudgetSection.model_fields,
     "`[reward]`": RewardSection.model_fields,
     "`[patience]`": {each.name: each for each in fields(Patience)},
     "`[network]`": BrokerSection.model_fields,
+    "`[stream]`": StreamSection.model_fields,
     "`[[context]]`": AxisSection.model_fields,
     "`[[sites]]`": SiteSection.model_fields,
     "`[[sites.classifiers]]`": ModelSection.model_fields,
@@ -221,3 +226,13 @@ def test_every_key_of_a_network_file_is_documented(title: str) -> None:
     named = {key for row in rows for key in re.findall(r"\w+", row)}
     tables = {name for name in TABLES[title] if f"{name}]" in text}  # these have sections of their own
     assert TABLES[title].keys() - tables - named == set()
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_every_option_of_a_policy_is_documented(policy: str) -> None:
+    text = (ROOT / "docs" / "reference" / "policies.md").read_text()
+    rows = re.findall(r"^\| `(\w+)` \| (all|all others|`.+?`) \| (.+?) \| .+ \|$", text, flags=re.MULTILINE)
+    others = "MixedViews" if policy == "MixedViews" else "all others"
+    named = {option for option, of, _ in rows if of == "all" or of == others or f"`{policy}`" in of}
+    assert named == {each.name for each in fields(cast("Any", POLICIES[policy]))}
+    assert f"| `{policy}` | " in text

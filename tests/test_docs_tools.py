@@ -17,6 +17,7 @@ from cosend import Site, axes
 from cosend.axes import Feature
 from cosend.engine.events import Event
 from cosend.runtime.inspection import event_line
+from cosend.server.schema import ROUTES
 
 DOCS = Path(__file__).parents[1] / "docs"
 
@@ -73,6 +74,15 @@ def test_generated_pages_have_every_route_event_and_command(tool: Any, tmp_path:
     http = (tmp_path / "http.md").read_text()
     for route in ("POST /v1/classify", "POST /v1/labels", "GET /v1/summary", "POST /v1/mode", "GET /metrics"):
         assert f"## `{route}`" in http
+    parts = re.split(r"^## ", http, flags=re.MULTILINE)[1:]
+    assert len(parts) == len(ROUTES)
+    for part in parts:
+        assert re.search(r"```sh\ncurl '.+?\n```\n\n```(?:json|text)\n[^`]+```", part, flags=re.DOTALL), part
+    for text in re.findall(r"```json\n(.*?)```", http, flags=re.DOTALL):
+        assert json.loads(text)
+    events = (tmp_path / "events.md").read_text()
+    lines = [json.loads(text) for text in re.findall(r"```json\n(.*?)```", events, flags=re.DOTALL)]
+    assert [line["event"] for line in lines] == [kind.__name__ for kind in get_args(Event)]
     assert {"Summary", "Problem"} <= json.loads((tmp_path / "openapi.json").read_text())["components"]["schemas"].keys()
     commands = (tmp_path / "commands.md").read_text()
     for command in ("run", "serve", "up", "warmup"):

@@ -177,6 +177,8 @@ def test_your_data(tmp_path: Path) -> None:
 @pytest.mark.claims
 def test_back_up(tmp_path: Path) -> None:
     seen = done("operate/back-up.md", tmp_path)
-    assert "same" in seen, seen
+    (shown,) = re.findall(r"^```text\n(.*?)^```", (DOCS / "operate/back-up.md").read_text(), flags=re.M | re.S)
+    assert shown in seen, seen
+    assert "\nthe same\n" in seen, seen
     assert (tmp_path / "first.jsonl").read_text() == (tmp_path / "second.jsonl").read_text() != ""
     assert (tmp_path / "decisions.parquet").stat().st_size > 0

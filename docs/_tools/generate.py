@@ -1,4 +1,4 @@
-"""The pages of the reference that are made of the code: HTTP, events and commands. Nobody edits what this writes."""
+"""The pages of the reference that are made from the code: HTTP, events and commands. Do not edit what this writes."""
 
 from __future__ import annotations
 
@@ -10,16 +10,15 @@ from typing import Any, get_args
 
 import msgspec
 from msgspec.structs import fields
+from page_examples import TOKEN, Exchange, event_lines, exchanges, setup
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from cosend.axes import Feature
 from cosend.cli.main import app
 from cosend.engine.events import VERSION, Event
-from cosend.models.adapters import as_classifier
 from cosend.runtime.running_site import RunningSite
-from cosend.runtime.site_setup import Setup
 from cosend.server.auth import SCOPES, Tokens
+from cosend.server.openapi import PROBLEMS
 from cosend.server.routes import Service
 
 MADE = "<!-- made by docs/_tools/generate.py: do not edit -->\n"
@@ -27,13 +26,13 @@ Schema = dict[str, Any]
 
 
 def generate(folder: Path) -> None:
-    """Write all generated pages and schemas into a folder; what is the same already is left alone."""
+    """Write all generated pages and schemas into a folder; a file that would not change is not touched."""
     folder.mkdir(parents=True, exist_ok=True)
     openapi, events = openapi_document(), event_schema()
     pages = {
         "http.md": http_page(openapi),
         "openapi.json": json.dumps(openapi, indent=2) + "\n",
-        "events.md": events_page(events),
+        "events.md": events_page(),
         "events.schema.json": json.dumps(events, indent=2) + "\n",
         "commands.md": commands_page(),
     }
@@ -44,14 +43,9 @@ def generate(folder: Path) -> None:
 
 
 def openapi_document() -> Schema:
-    """Return what the service of a site says of itself: here one with the context age, and tokens."""
-    setup = Setup(
-        name="north",
-        classifiers={"young": as_classifier(lambda visit: "ill")},
-        axes=[Feature("age", range=(0, 100))],
-    )
+    """Return what the service of a site says about itself: here one with the context age, and tokens."""
     with tempfile.TemporaryDirectory() as folder:
-        service = Service(RunningSite(setup, Path(folder)), Tokens({"a-token-of-an-admin": frozenset(["admin"])}))
+        service = Service(RunningSite(setup(), Path(folder)), Tokens({TOKEN: frozenset(["admin"])}))
         return json.loads(json.dumps(service.description()))
 
 
@@ -76,65 +70,68 @@ def event_schema() -> Schema:
 
 
 def http_page(document: Schema) -> str:
-    """Return the routes of a site as a page."""
+    """Return the routes of a site as a page, each with a request and the response of a real site."""
     parts = [
         MADE,
         "# HTTP\n",
-        "What `cosend serve` answers, made of the OpenAPI document of a site whose context is `age`, with tokens.",
-        "{download}`openapi.json` is that document; a running site has its own at `/openapi.json`, and shows it at"
-        " `/docs`.\n",
-        f"Scopes of a token: {', '.join(f'`{scope}`' for scope in SCOPES)}.",
-        "What goes wrong is a problem of RFC 9457 (`application/problem+json`).\n",
+        "These are the routes of `cosend serve`.",
+        "The responses come from a site with the context `age` and the models `young` and `old`; times are set.",
+        "A running site describes itself at `/docs`, and for programs at `/openapi.json`.",
+        "The schemas of all requests and responses are in {download}`openapi.json`.\n",
+        f"A token has some of the scopes {', '.join(f'`{scope}`' for scope in SCOPES)}; `admin` includes the others.",
+        "Without tokens, leave out the header `Authorization`.\n",
+        "Errors follow RFC 9457 (`application/problem+json`): `detail` says what was wrong and what is allowed.\n",
+        "| status | meaning |",
+        "|---|---|",
+        *(f"| {status} | {meaning} |" for status, meaning in PROBLEMS.items()),
+        "",
     ]
     for path, operations in document["paths"].items():
         for method, operation in operations.items():
-            parts.append(_route(f"{method.upper()} {path}", operation))
-    parts.append("## Schemas\n")
-    for name, schema in sorted(document["components"]["schemas"].items()):
-        parts += [f"### {name}\n", _json(schema)]
+            title = f"{method.upper()} {path}"
+            parts.append(_route(title, operation, exchanges()[title]))
     return "\n".join(parts)
 
 
-def _route(title: str, operation: Schema) -> str:
-    parts = [f"## `{title}`\n", f"{operation.get('description') or operation['summary']}\n"]
+def _route(title: str, operation: Schema, example: Exchange) -> str:
+    parts = [f"## `{title}`\n", f"{operation.get('description') or operation['summary'] + '.'}\n"]
     for each in operation.get("parameters", []):
-        parts += [f"- `{each['name']}` (in the {each['in']}): `{json.dumps(each['schema'])}`"]
-    body = operation.get("requestBody")
-    if body:
-        parts += ["\nBody:\n", _json(body["content"]["application/json"]["schema"])]
-    for status, answer in operation["responses"].items():
-        content = answer.get("content", {})
-        if status == "200":
-            parts += ["\nAnswer:\n", *(_json(each["schema"]) for each in content.values())]
-    refused = [
-        f"{status} {answer['description']}" for status, answer in operation["responses"].items() if status != "200"
-    ]
-    if refused:
-        parts.append(f"Refused with: {'; '.join(refused)}.\n")
+        parts += [f"- `{each['name']}` in the {each['in']}: {_in_words(each['schema'])}"]
+    language = "json" if example.reply.startswith("{") and "\n{" not in example.reply else "text"
+    parts += [f"\n```sh\n{example.curl}\n```\n", f"```{language}\n{example.reply}\n```\n"]
     return "\n".join(parts)
 
 
-def events_page(schema: Schema) -> str:
-    """Return the events of a log as a page."""
+def _in_words(schema: Schema) -> str:
+    """Return what a parameter may be."""
+    kind = {"string": "text", "integer": "a whole number"}[schema["type"]]
+    lowest, highest = schema.get("minimum"), schema.get("maximum")
+    limits = f" from {lowest:,} to {highest:,}" if lowest is not None else ""
+    if "maxLength" in schema:
+        limits = f" of at most {schema['maxLength']} characters"
+    return f"{kind}{limits}{', default ' + str(schema['default']) if 'default' in schema else ''}"
+
+
+def events_page() -> str:
+    """Return the events of a log as a page, each with the line of a real site."""
     parts = [
         MADE,
         "# Events\n",
-        "Everything that changes what a site knows is an event: in the log of a running site, in"
-        " `cosend export --events`, at `/v1/events`, and in the `journal` of a `Site`.",
-        "The fields are those of the classes in `cosend.engine.events`; a JSON line has `number`, `at` (seconds since"
-        " 1970) and `event` (the name) before them.",
-        "{download}`events.schema.json` is the JSON Schema of a line.\n",
+        "Every change of what a site knows is an event.",
+        "You find them in `cosend export --events`, at `/v1/events`, and in the `journal` of a `Site`.\n",
+        "A line has `number`, `at` (seconds since 1970) and `event` (the name) before the fields of the event.",
+        "In these examples, long lists are cut.",
+        "{download}`events.schema.json` is the JSON Schema of a line; the classes are in `cosend.engine.events`.\n",
     ]
+    lines = event_lines()
     for kind in get_args(Event):
-        properties = schema["$defs"][kind.__name__]["properties"]
-        rows = [f"| `{name}` | `{json.dumps(properties[name])}` |" for name in (field.name for field in fields(kind))]
-        parts += [f"## {kind.__name__}\n", f"{kind.__doc__}\n", "| field | schema |", "|---|---|", *rows, ""]
+        parts += [f"## {kind.__name__}\n", f"{kind.__doc__}\n", f"```json\n{lines[kind.__name__]}\n```\n"]
     return "\n".join(parts)
 
 
 def commands_page() -> str:
-    """Return what `--help` says of every command as a page."""
-    parts = [MADE, "# Commands\n", "What `cosend COMMAND --help` says.\n"]
+    """Return the help of every command as a page."""
+    parts = [MADE, "# Commands\n", "The output of `cosend COMMAND --help`.\n"]
     for words in _commands(get_command(app), []):
         said = CliRunner().invoke(app, [*words, "--help"], env={**os.environ, **PLAIN}, color=False).stdout
         text = "\n".join(line.rstrip() for line in said.strip().splitlines())
@@ -149,7 +146,3 @@ def _commands(command: Any, words: list[str]) -> list[list[str]]:
     if not hasattr(command, "commands"):
         return [words]
     return [found for name, each in command.commands.items() for found in _commands(each, [*words, name])]
-
-
-def _json(schema: Schema) -> str:
-    return f"```json\n{json.dumps(schema, indent=2)}\n```\n"

@@ -132,6 +132,11 @@ class Site:
     A label is anything hashable: text, a number, a tuple, an Enum. None and NaN mean no answer; a model that says
     anything else, such as a list or an array, has failed.
 
+    An arm that fails is no error: the item gets another arm. After three failures in a row an arm backs off: it is
+    skipped for 2, 4, 8 ... 64 items, and `backing_off()` says why. If no arm is left, `classify` raises `NoAnswer`.
+
+    Without classifiers (`classifiers={}`) a site uses the arms that it learns; its first decisions have no answer.
+
     Several threads may use a site: they take turns, and sites that have peers share one lock, because they call each
     other. A model is asked within such a turn.
     """

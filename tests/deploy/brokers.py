@@ -18,7 +18,7 @@ from tests.links.worlds import server_binary
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
-GUIDE = ROOT / "docs" / "operate" / "secure-a-network.md"
+GUIDE = ROOT / "docs" / "operate" / "security.md"
 SITES = ("north", "east", "south", "west")
 
 

@@ -82,7 +82,7 @@ class View(NamedTuple):
     memory: float = 1.0  # the factor of its sums at every label
     is_pattern: bool = False  # its cells are the patterns of models that were right about the newest labelled item
     is_sum: bool = False  # it adds up what the cells of the others say
-    added: float = 0.0  # its part in that sum: how much the numbers that its cells add differ
+    added: float = 0.0  # its part in that sum: how much the numbers that its cells add differ; `weights()` counts it
 
 
 class Explanation(NamedTuple):

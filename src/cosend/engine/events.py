@@ -137,7 +137,7 @@ class Served(_Event, tag=8, frozen=True):
 
 
 class Labelled(_Event, tag=9, frozen=True):
-    """True labels of the site's own decisions have come, or scores: these have a gain, and None in place of a label."""
+    """True labels of the site's own decisions arrived, or scores: these have a gain, and None instead of a label."""
 
     ids: tuple[int, ...]
     truths: Column
@@ -147,7 +147,7 @@ class Labelled(_Event, tag=9, frozen=True):
 
 
 class Taught(_Event, tag=10, frozen=True):
-    """A peer has passed on the true labels, or scores, of items that were answered for it."""
+    """A peer has forwarded the true labels, or scores, of items that were answered for it."""
 
     caller: str
     requests: tuple[int, ...]
@@ -157,7 +157,7 @@ class Taught(_Event, tag=10, frozen=True):
 
 
 class Withdrawn(_Event, tag=11, frozen=True):
-    """No labels will come for these: decisions that were cancelled, or answers whose caller says so."""
+    """No labels will arrive for these: decisions that were cancelled, or answers that their caller withdrew."""
 
     ids: tuple[int, ...]
 
@@ -260,7 +260,7 @@ class Fitted(_Event, tag=23, frozen=True):
 
 
 class BudgetSet(_Event, tag=24, frozen=True):
-    """What may be spent from now on, in costs: per item, per hour, per day; nothing: there is no budget any more."""
+    """The budget from now on, in costs per item, per hour and per day; without any, there is no budget."""
 
     per_item: float | None = None
     per_hour: float | None = None

@@ -30,7 +30,7 @@ class Metrics:
         self._registry = CollectorRegistry()
         self._registry.register(_Counts(site))
         latency = Histogram(
-            "cosend_request_seconds", "time to answer a request", ["route"], buckets=SECONDS, registry=self._registry
+            "cosend_request_seconds", "Time to answer a request.", ["route"], buckets=SECONDS, registry=self._registry
         )
         self.classify, self.labels = latency.labels("classify"), latency.labels("labels")
 
@@ -46,38 +46,49 @@ class _Counts(Collector):
         counts, arms = self._site.counts, self._site.counts.scores.items()
         outcomes = {kind: counts.labels[kind] for kind in ("learnt", "duplicate", "unknown", "expired", "missing")}
         for name, about, labels, values in (
-            ("decisions", "decisions that were answered", ["arm", "phase"], counts.decisions),
-            ("labels", "true labels and scores, by outcome", ["result"], outcomes),
-            ("failures", "items that an arm failed to label", ["arm", "kind"], counts.failures),
-            ("answers_for_peers", "items of peers that were answered", ["peer"], counts.served),
-            ("labels_from_peers", "true labels that peers sent for these", ["peer"], counts.taught),
+            ("decisions", "Decisions that were answered.", ["arm", "phase"], counts.decisions),
+            ("labels", "True labels and scores that arrived, by outcome.", ["result"], outcomes),
+            ("failures", "Items on which an arm failed.", ["arm", "kind"], counts.failures),
+            ("answers_for_peers", "Items answered for a peer.", ["peer"], counts.served),
+            (
+                "labels_from_peers",
+                "True labels and scores that a peer forwarded for these items.",
+                ["peer"],
+                counts.taught,
+            ),
         ):
             yield _family(CounterMetricFamily, name, about, labels, values)
         right = {arm: (each.labels - each.scores, each.right) for arm, each in arms if each.labels > each.scores}
-        about = "labelled decisions of an arm that were right"
+        about = "Correct predictions (_sum) of the labelled decisions of an arm (_count)."
         if not counts.only_scores:
             yield _family(SummaryMetricFamily, "arm_accuracy", about, ["arm"], right)
         for name, about, totals in (
-            ("arm_gain", "gain of labelled or scored decisions, before costs", {arm: each.gain for arm, each in arms}),
-            ("arm_cost", "cost of the same decisions", {arm: each.cost for arm, each in arms}),
+            (
+                "arm_gain",
+                "Total gain (_sum) of the labelled or scored decisions of an arm (_count).",
+                {arm: each.gain for arm, each in arms},
+            ),
+            ("arm_cost", "Total cost (_sum) of the same decisions (_count).", {arm: each.cost for arm, each in arms}),
         ):
             summed = {arm: (counts.scores[arm].labels, total) for arm, total in totals.items()}
             yield _family(SummaryMetricFamily, name, about, ["arm"], summed)
         money = self._site.setup.money
         if money is not None:
             spent = {(arm, money.currency): (each.labels, money.price(each.cost)) for arm, each in arms}
-            about = "what the same decisions cost in money"
+            about = "Total cost in money (_sum) of the same decisions (_count)."
             yield _family(SummaryMetricFamily, "arm_price", about, ["arm", "currency"], spent)
         rewards = {arm: (each.gain - each.cost) / each.labels for arm, each in arms}
-        about = "mean reward (gain - cost) of the same decisions"
+        about = "Mean reward, gain minus cost, of the same decisions."
         yield _family(GaugeMetricFamily, "arm_reward", about, ["arm"], rewards)
-        about = "labels that were learnt and are scores"
+        about = "Scores that were learnt; cosend_labels_total counts them too."
         yield CounterMetricFamily("cosend_scores", about, counts.scored_by_hand)
-        yield CounterMetricFamily("cosend_unanswered", "items that no arm could label", counts.unanswered)
-        yield CounterMetricFamily("cosend_rebuilds", "times the site was rebuilt from its log", counts.rebuilt)
+        yield CounterMetricFamily("cosend_unanswered", "Items that no arm could answer.", counts.unanswered)
+        yield CounterMetricFamily(
+            "cosend_rebuilds", "Times that the site was rebuilt from its event log.", counts.rebuilt
+        )
         pulse, limits = self._site.pulse, [*map(str, LIMITS_S), "+Inf"]
         buckets = [*zip(limits, accumulate(pulse.counts), strict=True)]
-        about = "how long the event loop was blocked, sampled a hundred times a second"
+        about = "How long the event loop was blocked, sampled 100 times a second."
         yield HistogramMetricFamily("cosend_loop_stall_seconds", about, buckets, pulse.sum_s)
         if self._site.is_ready:
             yield from self._gauges()
@@ -85,15 +96,21 @@ class _Counts(Collector):
     def _gauges(self) -> Iterator[Metric]:
         site, learner = self._site, self._site.state.learner
         positions = {arm: POSITIONS[site.breakers.position(arm, site.engine.now)] for arm in learner.arms.names}
-        yield _family(GaugeMetricFamily, "breaker", "0 closed, 1 half open, 2 open", ["arm"], positions)
+        yield _family(
+            GaugeMetricFamily,
+            "breaker",
+            "Circuit breaker of an arm: 0 closed, 1 half open, 2 open (backing off).",
+            ["arm"],
+            positions,
+        )
         yield from self._spending()
         for name, about, value in (
-            ("pending", "decisions that wait for their true label", learner.pending_count),
-            ("in_flight", "items that wait for a model or a peer", site.running.in_flight),
-            ("events", "the position of the log", site.commits.position),
-            ("recent_error", "error of about the last thousand labels", site.counts.error),
-            ("recent_score", "mean of about the last thousand scores", site.counts.score),
-            ("recent_reward", "reward of about the last thousand labels and scores", site.counts.reward),
+            ("pending", "Decisions whose true label has not arrived.", learner.pending_count),
+            ("in_flight", "Items that wait for a model or a peer.", site.running.in_flight),
+            ("events", "Events in the log, including those that were removed.", site.commits.position),
+            ("recent_error", "Error rate over about the last thousand labels.", site.counts.error),
+            ("recent_score", "Mean of about the last thousand scores.", site.counts.score),
+            ("recent_reward", "Mean reward over about the last thousand labels and scores.", site.counts.reward),
         ):
             if value is not None:
                 yield GaugeMetricFamily(f"cosend_{name}", about, value)
@@ -103,10 +120,10 @@ class _Counts(Collector):
         accounts = self._site.state.accounts
         limits = [] if accounts is None else accounts.spending(self._site.setup.money)
         for name, about in (
-            ("amount", "what a limit of the budget allows for an item, an hour or a day"),
-            ("allowed", "what it has allowed so far"),
-            ("spent", "what was spent of that; expected, where an answer did not say it yet"),
-            ("factor", "by what costs count now because of it; for calls, the cost of a call on top"),
+            ("amount", "What a limit of the budget allows for each item, hour or day."),
+            ("allowed", "What the limit has allowed so far."),
+            ("spent", "What was spent so far; an estimate where an answer has not named its cost yet."),
+            ("factor", "Factor on costs that keeps the limit; for a limit of calls, the cost added to a call."),
         ):
             values = {(each.limit, each.arm, each.unit): getattr(each, name) for each in limits}
             if values:

@@ -25,15 +25,15 @@ Json = dict[str, Any]
 REF: Final = "#/components/schemas/"
 NUMBER: Final = ["number", "boolean"]  # for Python, and so for contexts, true is 1
 PROBLEMS: Final = {
-    400: "not JSON",
-    401: "a token is needed",
-    403: "the token lacks the scope, or a web page from elsewhere asks",
-    404: "no such thing",
-    408: "the body came too slowly",
+    400: "the body is not JSON",
+    401: "a token is missing or unknown",
+    403: "the token lacks the scope, or the request comes from a foreign web page",
+    404: "not found",
+    408: "the body arrived too slowly",
     413: "the body is too long",
     415: "the body is not declared as JSON",
-    422: "not allowed here",
-    503: "the site cannot answer now",
+    422: "a value is not allowed",
+    503: "the site cannot answer now; retry",
 }
 
 

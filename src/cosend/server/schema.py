@@ -41,33 +41,31 @@ Next = Annotated[int | None, Meta(description="where the next page starts")]
 
 
 class Item(msgspec.Struct, forbid_unknown_fields=True, gc=False):
-    """An item to label."""
+    """An item to classify."""
 
     features: Features
     id: Annotated[Id | None, Meta(description="the client's own; without one, the site gives the item an id")] = None
 
 
 class Items(msgspec.Struct, forbid_unknown_fields=True):
-    """Items to label."""
+    """Items to classify."""
 
     items: Annotated[list[Item], Meta(min_length=1, max_length=MAX_ITEMS)]
 
 
 class Truth(msgspec.Struct, forbid_unknown_fields=True, gc=False):
-    """What is known of a decision: its true label, or what its answer was worth."""
+    """What is known about a decision: its true label, or what its answer was worth."""
 
     id: Id
     label: Scalar | msgspec.UnsetType = msgspec.UNSET
-    cost: Annotated[Share | None, Meta(description="what the decision really cost, if that was not known before")] = (
-        None
-    )
+    cost: Annotated[Share | None, Meta(description="the real cost of the decision, if it was not known before")] = None
     score: Annotated[
         float | msgspec.UnsetType | None,
-        Meta(description="in place of a label: what the answer was worth, in [0, 1] or in the units of the site"),
+        Meta(description="instead of a label: what the answer was worth, in [0, 1] or in the units of the site"),
     ] = msgspec.UNSET
     scores: Annotated[
         dict[Name, float | None] | msgspec.UnsetType | None,
-        Meta(description="the same by arm: that of the arm that was used, and of free local models beside it"),
+        Meta(description="the same by arm: for the arm that was used, and for free local models"),
     ] = msgspec.UNSET
 
     def __post_init__(self) -> None:
@@ -90,7 +88,7 @@ class Labels(msgspec.Struct, forbid_unknown_fields=True):
     """True labels, or scores."""
 
     labels: Annotated[list[Annotated[Truth, Meta(extra_json_schema=ONE_OF)]], Meta(min_length=1, max_length=MAX_ITEMS)]
-    wait_for_peers: Annotated[bool, Meta(description="answer when peers have learnt them too")] = False
+    wait_for_peers: Annotated[bool, Meta(description="reply only once peers have learnt them too")] = False
 
 
 class ArmChange(msgspec.Struct, forbid_unknown_fields=True):
@@ -99,13 +97,13 @@ class ArmChange(msgspec.Struct, forbid_unknown_fields=True):
     cost: Share | None = None
     price: Annotated[
         Amount | None,
-        Meta(description="the cost in money, where the file of the site says what a right label is worth"),
+        Meta(description="the cost in money, if the site knows what a correct prediction is worth"),
     ] = None
     paused: bool | None = None
 
 
 class ModeChange(msgspec.Struct, forbid_unknown_fields=True):
-    """Apply decisions, or only observe them while one model answers (shadow mode)."""
+    """Apply decisions, or only observe them while one model answers all items (shadow mode)."""
 
     mode: Mode
     classifier: Annotated[str, Meta(max_length=200, description="the model that answers in mode observe")] = ""
@@ -128,7 +126,7 @@ class EventsPage(Page):
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
-    """The label of an item and how it came about; the site waits for the truth under `id`."""
+    """The prediction for an item, and how it was chosen; send its true label under `id`."""
 
     id: str
     label: Annotated[Any, Meta(description="the prediction")]
@@ -141,7 +139,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Unanswered(msgspec.Struct, frozen=True):
-    """An item that no arm could label."""
+    """An item that no arm could answer."""
 
     id: str | None
     error: str
@@ -154,12 +152,12 @@ class Decisions(msgspec.Struct):
 
 
 class LabelReceipt(msgspec.Struct, kw_only=True):
-    """What became of labels, by the ids of their decisions."""
+    """The outcome of each label, by the id of its decision."""
 
     learnt: list[str] = []
-    duplicate: Annotated[list[str], Meta(description="decisions that have a label or score already")] = []
+    duplicate: Annotated[list[str], Meta(description="these decisions already have a label or score")] = []
     unknown: Annotated[list[str], Meta(description="no such decision")] = []
-    expired: Annotated[list[str], Meta(description="decisions that are no longer pending")] = []
+    expired: Annotated[list[str], Meta(description="these decisions are no longer pending")] = []
     missing: Annotated[list[str], Meta(description="the label or score was null: these decisions stay pending")] = []
 
     def add(self, other: LabelReceipt) -> None:
@@ -201,7 +199,7 @@ class Cells(msgspec.Struct):
 
 
 class DecisionRecord(Decision, frozen=True, kw_only=True):
-    """A decision, what became of it, and what its cell knows now."""
+    """A decision, its true label if there is one, and what its cell knows now."""
 
     number: Annotated[int, Meta(description="the site's own id")]
     at: Annotated[float, Meta(description="when it was answered, in seconds since 1970")]
@@ -209,9 +207,9 @@ class DecisionRecord(Decision, frozen=True, kw_only=True):
     label_of_arm: Annotated[Any, Meta(description="the arm's prediction; in mode observe it may differ from `label`")]
     labelled: bool
     truth: Any
-    score: Annotated[float | None, Meta(description="what the answer was worth, where no label came")] = None
+    score: Annotated[float | None, Meta(description="what the answer was worth, if no label arrived")] = None
     price: Annotated[float | None, Meta(description="the cost in the currency of the site; null without one")] = None
-    pending: Annotated[bool, Meta(description="whether the true label may still come")]
+    pending: Annotated[bool, Meta(description="whether the true label may still arrive")]
     cell_now: Cell | None
 
 
@@ -231,7 +229,7 @@ class Arm(msgspec.Struct, frozen=True, kw_only=True):
     decisions: Annotated[dict[str, int], Meta(description="by phase, since the process started")]
     labels: Annotated[
         int,
-        Meta(description="labels and scores that are known, over all cells; old ones count less for arms learnt here"),
+        Meta(description="labels and scores that are known, over all cells; for learnt arms, old ones count less"),
     ]
     mean_gain: Annotated[float | None, Meta(description="the mean gain of these, before costs")]
     seconds_per_item: float | None
@@ -245,7 +243,7 @@ class Arms(msgspec.Struct):
 
 
 class LabelCounts(msgspec.Struct, frozen=True, kw_only=True):
-    """The labels and scores that have come since the process started, by outcome."""
+    """The labels and scores that have arrived since the process started, by outcome."""
 
     learnt: int
     duplicate: int
@@ -255,15 +253,19 @@ class LabelCounts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Spending(msgspec.Struct, frozen=True, kw_only=True):
-    """How a limit of the budget stands."""
+    """A limit of the budget, and what was spent of it."""
 
     limit: Literal["per_item", "per_hour", "per_day"]
-    arm: Annotated[str, Meta(description="whose calls it counts; empty: it counts what everything costs")]
+    arm: Annotated[str, Meta(description="the arm whose calls it counts; empty if it counts the costs of all arms")]
     unit: Annotated[str, Meta(description="the currency, or costs or calls")]
     amount: Annotated[float, Meta(description="for each item, hour or day")]
     allowed: Annotated[float, Meta(description="what it has allowed so far")]
-    spent: Annotated[float, Meta(description="what was spent so far; expected, where an answer did not say it yet")]
-    factor: Annotated[float, Meta(description="by what costs count now; for calls, the cost of a call on top")]
+    spent: Annotated[
+        float, Meta(description="what was spent so far; an estimate where an answer has not named its cost yet")
+    ]
+    factor: Annotated[
+        float, Meta(description="factor on costs that keeps the limit; for calls, the cost added to a call")
+    ]
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
@@ -284,17 +286,19 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     pending: Annotated[int, Meta(description="decisions that wait for their true label")]
     decisions: Annotated[int, Meta(description="decisions since the process started")]
     labels: LabelCounts
-    unanswered: Annotated[int, Meta(description="items that no arm could label")]
-    answered_for_peers: Annotated[int, Meta(description="items of peers labelled since the process started")]
+    unanswered: Annotated[int, Meta(description="items that no arm could answer")]
+    answered_for_peers: Annotated[int, Meta(description="items answered for peers since the process started")]
     outbox: Annotated[int, Meta(description="labels for peers that are not delivered yet")]
     recent_error: Annotated[float | None, Meta(description="error rate of about the last thousand labels")]
-    unit: Annotated[float | None, Meta(description="what a right label is worth in money; null if nobody says")] = None
+    unit: Annotated[float | None, Meta(description="the money that a correct prediction is worth; null if not set")] = (
+        None
+    )
     currency: str | None = None
     recent_score: Annotated[float | None, Meta(description="mean of about the last thousand scores")] = None
     recent_gain: Annotated[float | None, Meta(description="mean gain of about the last thousand of both")] = None
     recent_reward: Annotated[float | None, Meta(description="mean reward of the same, net of costs")]
-    scores: Annotated[int, Meta(description="how many of those that were learnt are scores and not labels")] = 0
-    budget: Annotated[list[Spending], Meta(description="how each limit of the budget stands")] = []
+    scores: Annotated[int, Meta(description="how many of the learnt ones are scores")] = 0
+    budget: Annotated[list[Spending], Meta(description="each limit of the budget")] = []
     cells: int
     events: Annotated[int, Meta(description="events in the log, including those that were removed")]
     oldest_event: int
@@ -332,28 +336,32 @@ class Route(NamedTuple, Generic[T]):
     media_type: str = "application/json"
 
 
-CLASSIFY: Final = Route("classify", "POST", "/v1/classify", "classify", "Label items", Decisions, Items)
-LABELS: Final = Route("labels", "POST", "/v1/labels", "label", "Learn true labels or scores", LabelReceipt, Labels)
-SUMMARY: Final = Route("summary", "GET", "/v1/summary", "read", "How the site is doing", Summary)
-ARMS: Final = Route("arms", "GET", "/v1/arms", "read", "The arms of the site", Arms, query=Page)
-CHANGE_ARM: Final = Route("change_arm", "POST", "/v1/arms/{name}", "admin", "Change or pause an arm", Arm, ArmChange)
-CELLS: Final = Route("cells", "GET", "/v1/cells", "read", "The cells, oldest first", Cells, query=Page)
-DECISION: Final = Route("decision", "GET", "/v1/decisions/{id}", "read", "Why an item was decided so", DecisionRecord)
+CLASSIFY: Final = Route("classify", "POST", "/v1/classify", "classify", "Classify items", Decisions, Items)
+LABELS: Final = Route("labels", "POST", "/v1/labels", "label", "Send true labels or scores", LabelReceipt, Labels)
+SUMMARY: Final = Route("summary", "GET", "/v1/summary", "read", "Show how the site is doing", Summary)
+ARMS: Final = Route("arms", "GET", "/v1/arms", "read", "List the arms", Arms, query=Page)
+CHANGE_ARM: Final = Route(
+    "change_arm", "POST", "/v1/arms/{name}", "admin", "Change the cost of an arm, or pause it", Arm, ArmChange
+)
+CELLS: Final = Route("cells", "GET", "/v1/cells", "read", "List the cells, oldest first", Cells, query=Page)
+DECISION: Final = Route("decision", "GET", "/v1/decisions/{id}", "read", "Explain a decision", DecisionRecord)
 EVENTS: Final = Route(
     "events",
     "GET",
     "/v1/events",
     "read",
-    "The event log as lines of JSON",
+    "Read the event log, as lines of JSON",
     str,
     None,
     EventsPage,
     "application/x-ndjson",
 )
-MODE: Final = Route("mode", "POST", "/v1/mode", "admin", "Apply decisions, or only observe them", Summary, ModeChange)
-LIVE: Final = Route("live", "GET", "/health/live", None, "Whether the process is alive", Health)
-READY: Final = Route("ready", "GET", "/health/ready", None, "Whether the site can decide and learn", Health)
-METRICS: Final = Route("metrics", "GET", "/metrics", "read", "Metrics for Prometheus", str, None, None, "text/plain")
+MODE: Final = Route("mode", "POST", "/v1/mode", "admin", "Turn shadow mode on or off", Summary, ModeChange)
+LIVE: Final = Route("live", "GET", "/health/live", None, "Tell whether the process is alive", Health)
+READY: Final = Route("ready", "GET", "/health/ready", None, "Tell whether the site can decide and learn", Health)
+METRICS: Final = Route(
+    "metrics", "GET", "/metrics", "read", "Read the metrics for Prometheus", str, None, None, "text/plain"
+)
 ROUTES: Final[tuple[Route[Any], ...]] = (
     *(CLASSIFY, LABELS, SUMMARY, ARMS, CHANGE_ARM, CELLS, DECISION, EVENTS, MODE),
     *(LIVE, READY, METRICS),
