@@ -484,7 +484,9 @@ class ConfusionSection(Section):
     @model_validator(mode="after")
     def _is_a_mistake(self) -> ConfusionSection:
         if self.truth == self.said:
-            raise ValueError(f"truth and said must differ, both are {shown(self.truth)}: a correct answer costs nothing")
+            raise ValueError(
+                f"truth and said must differ, both are {shown(self.truth)}: a correct answer costs nothing"
+            )
         return self
 
 

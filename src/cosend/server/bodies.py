@@ -72,7 +72,7 @@ def check_json(content_type: bytes | None) -> None:
         return
     kind = (content_type or b"").partition(b";")[0].strip().lower()
     if kind != JSON and not (kind.startswith(b"application/") and kind.endswith(b"+json")):
-        raise HTTPException(415, "the body must be JSON, and say so: Content-Type: application/json")
+        raise HTTPException(415, "the body must be JSON, with the header Content-Type: application/json")
 
 
 class Room:

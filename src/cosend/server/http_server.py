@@ -54,7 +54,7 @@ def check_address(address: Address, tokens: Tokens, *, insecure: bool) -> None:
     """Raise if others could reach the site without a token, or if the files of the address are not there."""
     if not is_loopback(address.host) and not tokens and not insecure:
         allowed = "127.0.0.1, unless there are tokens (--tokens FILE), or --insecure is given"
-        raise SettingError("the address of a site that everybody may use", address.host, allowed)
+        raise SettingError("the address of a site that is open to all", address.host, allowed)
     if (address.certificate is None) != (address.key is None):
         raise SettingError("--certificate and --key", "one of them", "given together, or not at all")
     for file in (address.certificate, address.key):

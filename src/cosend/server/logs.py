@@ -69,7 +69,7 @@ class Limited(logging.Filter):
             since, count = now, 0
         self._seen[place] = since, count + 1
         if count + 1 == MAX_LINES:
-            record.more = f"such lines are left out for {WITHIN_S:g} s"
+            record.more = f"such lines are suppressed for {WITHIN_S:g} s"
         return count < MAX_LINES
 
 

@@ -120,9 +120,9 @@ class _Counts(Collector):
         accounts = self._site.state.accounts
         limits = [] if accounts is None else accounts.spending(self._site.setup.money)
         for name, about in (
-            ("amount", "What a limit of the budget allows for each item, hour or day."),
-            ("allowed", "What the limit has allowed so far."),
-            ("spent", "What was spent so far; an estimate where an answer has not named its cost yet."),
+            ("amount", "Allowance of a limit of the budget for each item, hour or day."),
+            ("allowed", "Total allowance of the limit so far."),
+            ("spent", "Total spending so far; an estimate where an answer has not named its cost yet."),
             ("factor", "Factor on costs that keeps the limit; for a limit of calls, the cost added to a call."),
         ):
             values = {(each.limit, each.arm, each.unit): getattr(each, name) for each in limits}
