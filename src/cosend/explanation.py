@@ -14,7 +14,7 @@ MOST_ARMS: Final = 5  # columns of the table of views
 MOST_VIEWS: Final = 5  # rows of it
 MOST_WEIGHTS: Final = 10
 ENOUGH_WEIGHT: Final = 0.1  # of a feature that is named
-OTHERS: Final = "{} others"
+REST: Final = "{} more"
 
 
 class ArmForecast(NamedTuple):
@@ -54,7 +54,7 @@ class Explanation(NamedTuple):
         return f"{self.subject}: {', '.join(parts)}: {self.arm}{why}{later}"
 
     def _told(self, arm: ArmForecast, *, first: bool) -> str:
-        less = f", less {100 * arm.cost:.3g}% cost" if arm.cost else ""
+        less = f" less {100 * arm.cost:.3g}% cost" if arm.cost else ""
         if not self.by_labels:
             return f"{arm.name} {'gains ' if first else ''}{arm.gain:.3f}{less}"
         return f"{arm.name} {'is right ' if first else ''}{100 * arm.gain:.0f}%{' of the time' if first else ''}{less}"
@@ -76,7 +76,7 @@ class Explanation(NamedTuple):
         views = [[name, *_view_row(each, shown)] for name, each in [*self.views.items()][:MOST_VIEWS]]
         rest = [*self.views.values()][MOST_VIEWS:]
         if rest:
-            views.append([OTHERS.format(len(rest)), *_view_row(joined(rest), shown)])
+            views.append([REST.format(len(rest)), *_view_row(joined(rest), shown)])
         return SmallTable("", heading, rows), SmallTable("", ["view", "weight", *shown], views)
 
     def __str__(self) -> str:
@@ -100,7 +100,7 @@ class Weights(dict[str, View]):
         rows = [[name, f"{100 * view.share:.1f}%"] for name, view in views[:MOST_WEIGHTS]]
         rest = views[MOST_WEIGHTS:]
         if rest:
-            rows.append([OTHERS.format(len(rest)), f"{100 * sum(view.share for _, view in rest):.1f}%"])
+            rows.append([REST.format(len(rest)), f"{100 * sum(view.share for _, view in rest):.1f}%"])
         return SmallTable(counted(len(self), "view"), ["view", "weight"], rows)
 
     def __str__(self) -> str:

@@ -698,7 +698,7 @@ class Site:
         ...     item = {"topic": "ab"[n % 2]}
         ...     site.learn(site.classify(item), item["topic"])
         >>> print(site.explain({"topic": "b"}).sentence())
-        topic = b: small is right 0% of the time, large 100%, less 20% cost: large
+        topic = b: small is right 0% of the time, large 100% less 20% cost: large
         """
         engine = self.engine.draft()
         state, watch = engine.state, engine.state.learner.watch()
