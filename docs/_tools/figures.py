@@ -19,7 +19,8 @@ BLOCK = re.compile(r"^```python\n(.*?)^```\n\n```text\n(.*?)^```\n", flags=re.MU
 INK = {"small": "var(--c0)", "large": "var(--c1)", "partner": "var(--c2)"}
 SLICES = {100: 4, 1_000: 16, 3_000: 64}  # by questions: the cells that are drawn
 BREAKS = 20, 120  # questions that are drawn before the small model breaks, and after it
-LENGTH = 400
+LENGTH = 400  # of the longest question
+ENOUGH = 3  # labels of a cell that is drawn
 WIDE = 420.0
 
 
@@ -54,34 +55,32 @@ def forecasts(site: Site, question: Any) -> list[ViewForecast]:
 
 
 def cells() -> Drawing:
-    """Draw how accurate the small model is by length, in ever finer cells."""
-    drawing = Drawing(306, "Accuracy of the small model by length of the question, in finer cells over time", width=WIDE)
+    """Draw how accurate the local models are by length, in ever finer cells."""
+    drawing = Drawing(336, "Accuracy of two models by length of the question, in finer cells over time", width=WIDE)
+    left, right, high = 40.0, WIDE - 14.0, 58.0
+    _key(drawing, left, 14, ["small", "large"])
+    drawing.curve([(right - 132, 10), (right - 116, 10)], "var(--soft)", 1.2, dashed=True)
+    drawing.text(right, 14, "how often it is right", "soft", "end")
     for panel, (questions, slices) in enumerate(SLICES.items()):
-        left, right, top, bottom = 34.0, WIDE - 12.0, 26.0 + 88.0 * panel, 84.0 + 88.0 * panel
+        bottom = 108.0 + 94.0 * panel
         site: Site = done(1, questions)[0]["desk"]
-        number = next(n for n, v in enumerate(site.learner.views()) if v.axes == (1,) and v.slices == slices)
-        drawing.text(left, top - 9, f"{questions:,} questions, {slices} cells", "strong")
+        number = next(n for n, view in enumerate(site.learner.views()) if view.axes == (1,) and view.slices == slices)
+        drawing.text(left, bottom - high - 9, f"{questions:,} questions, {slices} cells", "strong")
         for value in (0.0, 0.5, 1.0):
-            y = bottom - value * (bottom - top)
-            drawing.line(left, y, right, y, "grid")
-            drawing.text(left - 5, y + 4, f"{100 * value:.0f}%", "soft", "end", size=10)
-        truth = [(left, top), (right, bottom - (1 - LENGTH / 600) * (bottom - top))]
-        drawing.curve(truth, "var(--soft)", 1.2, dashed=True)
+            drawing.line(left, bottom - value * high, right, bottom - value * high, "grid")
+            drawing.text(left - 5, bottom - value * high + 4, f"{100 * value:.0f}%", "soft", "end", size=10)
+        for ends in ((1.0, 1 - LENGTH / 600), (0.95, 0.95)):
+            line = [(left, bottom - ends[0] * high), (right, bottom - ends[1] * high)]
+            drawing.curve(line, "var(--soft)", 1.2, dashed=True)
         for cell in site.learner.cells().values():
-            known = cell.estimates["small"]
-            if cell.view != number or not known.reward_count:
-                continue
-            x1, x2 = (left + (right - left) * (cell.axes[0] + n) / slices for n in (0, 1))
-            y = bottom - known.mean_reward * (bottom - top)
-            drawing.curve([(x1 + 0.6, y), (x2 - 0.6, y)], INK["small"], 2.4)
+            for arm, cost in site.learner.arms.own.items() if cell.view == number else ():
+                x1, x2 = (left + (right - left) * (cell.axes[0] + n) / slices for n in (0, 1))
+                y = bottom - (cell.estimates[arm].mean_reward + cost) * high
+                if cell.estimates[arm].reward_count >= ENOUGH:
+                    drawing.curve([(x1 + 0.8, y), (x2 - 0.8, y)], INK[arm], 2.4)
     for n in range(5):
-        x = left + (right - left) * n / 4
-        drawing.text(x, bottom + 15, f"{100 * n}", "soft", "end" if n == 4 else "middle")
-    drawing.text((left + right) / 2, bottom + 30, "length of the question", "soft", "middle")
-    drawing.curve([(left, 303 - 9), (left + 16, 303 - 9)], INK["small"], 2.4)
-    drawing.text(left + 21, 303 - 5, "what the cell has seen of the small model", size=10)
-    drawing.curve([(262, 303 - 9), (278, 303 - 9)], "var(--soft)", 1.2, dashed=True)
-    drawing.text(283, 303 - 5, "how often it is right", size=10)
+        drawing.text(left + (right - left) * n / 4, bottom + 15, f"{100 * n}", "soft", "end" if n == 4 else "middle")
+    drawing.text((left + right) / 2, bottom + 32, "length of the question", "soft", "middle")
     return drawing
 
 
@@ -156,7 +155,7 @@ def arms() -> Drawing:
         drawing.box(at, 172, 11, 11, look, radius=2)
         drawing.text(at + 17, 182, words)
     drawing.curve([(left + 162, 170), (left + 162, 186)], "var(--text)", 2)
-    drawing.text(left + 170, 182, "at best: by this, arms are compared")
+    drawing.text(left + 170, 182, "at best: this is compared")
     return drawing
 
 
@@ -164,7 +163,9 @@ def label() -> Drawing:
     """Draw what happens to one decision, from the item to its late label."""
     names = done(3)[0]
     before, after = names["before"], names["after"]
-    drawing = Drawing(214, "Timeline of a decision: opinions, the answer, and the late label that scores them", width=WIDE)
+    drawing = Drawing(
+        214, "Timeline of a decision: opinions, the answer, and the late label that scores them", width=WIDE
+    )
     now, then, y = 70.0, 318.0, 46.0
     drawing.line(20, y, WIDE - 16, y)
     drawing.dot(now, y, "var(--c7)", 5)
@@ -175,7 +176,11 @@ def label() -> Drawing:
     drawing.text((now + then) / 2, y - 8, "pending, 50 questions", "soft", "middle", size=10)
     drawing.text(then, y - 26, "its label arrives", "strong", "middle")
     drawing.text(then, y - 11, "truth: a", "soft", "middle", size=10)
-    told = {"small": ('free: says "?"', "wrong"), "large": ("not asked", "not scored"), "partner": ('answers "a"', "right")}
+    told = {
+        "small": ('free: says "?"', "wrong"),
+        "large": ("not asked", "not scored"),
+        "partner": ('answers "a"', "right"),
+    }
     for n, (old, new) in enumerate(zip(before.arms, after.arms, strict=True)):
         row, ink = 82.0 + 44 * n, INK[old.name]
         drawing.box(12, row - 16, WIDE - 24, 38, Look("var(--card)"), radius=5)
@@ -183,7 +188,9 @@ def label() -> Drawing:
         drawing.text(24, row, old.name, "strong", ink=ink)
         drawing.text(24, row + 14, told[old.name][0], "soft", size=10)
         drawing.text(then, row, told[old.name][1], "strong" if n != 1 else "soft", "middle")
-        drawing.text(then, row + 14, f"expected {100 * old.gain:.1f}% \u2192 {100 * new.gain:.1f}%", "soft", "middle", 10)
+        drawing.text(
+            then, row + 14, f"expected {100 * old.gain:.2f}% \u2192 {100 * new.gain:.2f}%", "soft", "middle", 10
+        )
     return drawing
 
 
@@ -202,7 +209,9 @@ def change() -> Drawing:
         old.append(next(e.forecasts["small"] for e in said if e.view.axes == (0, 1) and e.view.slices == 16))
         another = names["ask"]()
         site.learn(site.classify(another), another["truth"])
-    drawing = Drawing(252, "The small model breaks: its forecast, and the weight of views with short memory", width=WIDE)
+    drawing = Drawing(
+        252, "The small model breaks: its forecast, and the weight of views with short memory", width=WIDE
+    )
     left, right = 40.0, WIDE - 14.0
 
     def x(n: float) -> float:

@@ -82,7 +82,8 @@ from cosend.errors import (
     in_one_line,
     shown,
 )
-from cosend.explanation import ArmForecast, Explanation, Weights, in_few_words, named_forecasts, weighted_views
+from cosend.explanation import ArmForecast, Explanation, Weights, in_few_words, named_forecasts
+from cosend.explanation import weighted_views as weighted_views
 from cosend.models.adapters import (
     Classifier,
     Predicted,

@@ -37,7 +37,6 @@ from cosend.engine.events import Chosen, Event
 from cosend.engine.learnt_arms import Learnt
 from cosend.engine.scoring import gain_of, right_or_wrong
 from cosend.errors import LabelWarning, SettingError
-from cosend.explanation import weighted_views
 from cosend.models.adapters import Classifier, Label, Predicted, SeesPart, predicted_by
 from cosend.network import Network, Turn
 from cosend.run.prepare import NOTHING, Gains, PolicyPerSite, Prepared, busiest, fresh_copy, policy_per_site
@@ -54,7 +53,7 @@ from cosend.simulation.baselines import (
 from cosend.simulation.feature_axes import features_with_axes
 from cosend.simulation.loop import Trace
 from cosend.simulation.simulate import simulate
-from cosend.site import LearntArm, Site
+from cosend.site import LearntArm, Site, weighted_views
 from cosend.streams.table import Mask
 
 WINDOW: Final = 100  # of the sliding-window AdaBoost

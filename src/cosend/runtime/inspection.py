@@ -16,9 +16,8 @@ from cosend.algorithm.readout import look_at, look_inside
 from cosend.algorithm.values import Cell
 from cosend.engine.events import Event, decode
 from cosend.errors import DecisionError
-from cosend.explanation import weighted_views
 from cosend.runtime.past_decisions import Past, recall, recall_all
-from cosend.site import learnt_by
+from cosend.site import learnt_by, weighted_views
 from cosend.store.log_index import LogIndex
 from cosend.version import VERSION
 
