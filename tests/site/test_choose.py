@@ -113,8 +113,9 @@ def test_errors_are_those_of_classify() -> None:
     site = Site("s", classifiers={"broken": broken}, context=axes.Feature("x", range=(0, 1)), learnt=False)
     for item, error in (({"x": 0.5}, NoAnswer), ({"y": 0.5}, ContextError), ({"x": 2}, ContextError)):
         before = whole(site.engine.state)
-        with pytest.raises(error):
-            site.choose(item)
+        for ask in (site.choose, site.explain):
+            with pytest.raises(error):
+                ask(item)
         assert whole(site.engine.state) == before
         assert site.backing_off() == {}
     with pytest.raises(NoAnswer):

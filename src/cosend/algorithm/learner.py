@@ -649,6 +649,7 @@ class Learner:
         draft.arms, draft.memory = arms, self.memory.with_costs(arms)
         self.__dict__ = draft.__dict__
 
+    @one_at_a_time
     def draft(self) -> Self:
         """Return a copy that can choose for one item while this one stays as it is.
 
@@ -659,6 +660,7 @@ class Learner:
         draft.registry, draft._context = draft.memory.registry, self._context.copy()
         return draft
 
+    @one_at_a_time
     def watch(self) -> Watch:
         """Note from now on what every choice of this draft goes by."""
         if not self.policy.mixes:
