@@ -15,7 +15,7 @@ SECOND := .venv/.compiled.txt
 TRACED = tests/algorithm tests/engine tests/site tests/test_bad_input.py
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo test coverage claims check docs tables paper beyond regret worlds budgets bench screenshots format clean
+.PHONY: help setup run demo test coverage claims check docs tables figures paper beyond regret worlds budgets bench screenshots format clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -76,6 +76,9 @@ docs: $(READY) ## build the documentation in out/docs; a warning is an error
 
 tables: $(READY) ## write the tables of README and docs again; DATA=kddcup.data_10_percent.gz for those of the paper
 	@$(BIN)/python docs/_tools/tables.py $(DATA)
+
+figures: $(READY) ## draw the figures of docs/how-it-decides.md, and print its outputs there
+	@$(BIN)/python docs/_tools/figures.py
 
 # DATA= is the file kddcup.data_10_percent.gz, without it scikit-learn downloads it; OPTIONS= are those of `--help`.
 RESEARCH = $(BIN)/python -m research

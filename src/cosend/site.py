@@ -13,12 +13,14 @@ from typing import Any, Final, NamedTuple, get_args
 
 import numpy as np
 
-from cosend.algorithm.layout import Floats
-from cosend.algorithm.learner import Learner
+from cosend.algorithm.layout import MARGIN, OUT, Floats
+from cosend.algorithm.learner import PHASES, Learner
+from cosend.algorithm.memory import Watch
 from cosend.algorithm.pending import Patience
 from cosend.algorithm.policies import Policy, ShareLabels
+from cosend.algorithm.readout import explained
 from cosend.algorithm.state import State
-from cosend.algorithm.values import Explanation, LabelledData, ScoreLocal, View
+from cosend.algorithm.values import LabelledData, Phase, ScoreLocal, read_point
 from cosend.alone import NETWORK, Alone, one_at_a_time
 from cosend.axes import (
     Axis,
@@ -80,6 +82,8 @@ from cosend.errors import (
     in_one_line,
     shown,
 )
+from cosend.explanation import ArmForecast, Explanation, Weights, in_few_words, named_forecasts
+from cosend.explanation import weighted_views as weighted_views
 from cosend.models.adapters import (
     Classifier,
     Predicted,
@@ -92,7 +96,7 @@ from cosend.models.adapters import (
 )
 from cosend.models.endpoints import Endpoint
 from cosend.store.state_file import read_state, write_state
-from cosend.text import SmallTable, counted
+from cosend.text import SmallTable, counted, short_text
 
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 NOBODY: Final = "best local"  # the caller whose questions no label follows; it only breaks ties
@@ -249,6 +253,47 @@ class Site:
         if batch.errors:
             raise batch.errors[0]
         return batch.decision(0)
+
+    @one_at_a_time
+    def choose(self, item: Any) -> str:
+        """Return the arm that `classify` would take for this item now; nothing is decided, learnt or remembered.
+
+        Free models are run on the item where labels score them, because what they say is part of the choice; peers are
+        asked how much labelled data they have where the policy needs to know. The arm itself is not used: if it failed,
+        `classify` would take another one. Errors are those of `classify`.
+
+        What the site knows is copied for this, which takes milliseconds where it has many cells.
+
+        >>> from cosend import Site
+        >>> site = Site("here", classifiers={"zero": lambda item: 0, "one": lambda item: 1}, learnt=False)
+        >>> for n in range(20):
+        ...     site.learn(site.classify({"x": n}), 1)
+        >>> site.choose({"x": 20})
+        'one'
+        >>> site
+        <Site 'here': 2 classifiers, 0 peers, 20 items, 0 labels pending>
+        """
+        return self._drafted(item, self.engine.draft()).arms[0]
+
+    def _drafted(self, item: Any, engine: Engine) -> Batch:
+        """Let a draft of the engine choose for an item, and use no arm; raises as `classify` does."""
+        if type(item) is not dict:
+            check_one(item)
+        columns = read_columns(self.axes, [item])
+        engine.now += 1
+        engine.at = float(self._clock()) if engine.state.goes_by_time else None
+        batch = engine.submit([item], columns)
+        needs = deque(engine.take())
+        while needs:
+            need = needs.popleft()
+            if isinstance(need, RunModel) and need.is_opinion:
+                engine.heard(need, 0, *answers_of(need.model, self.classifiers[need.model], need.items))
+            elif isinstance(need, AskPeer):
+                engine.reported(need, self._reports(need))
+            needs += engine.take()
+        if batch.errors:
+            raise batch.errors[0]
+        return batch
 
     @one_at_a_time
     def classify_many(self, items: Any) -> list[Decision]:
@@ -640,15 +685,65 @@ class Site:
         return self.engine.state.encoder.axis_names
 
     @one_at_a_time
-    def weights(self) -> dict[str, View]:
-        """Return by name the parts of the context, and how much weight each has."""
+    def weights(self) -> Weights:
+        """Return by name the parts of the context, and how much weight each has: a dict that prints as a table."""
         return weighted_views(self.learner.views(), self.axis_names)
 
     @one_at_a_time
-    def explain(self, item: Any) -> list[tuple[str, Explanation]]:
-        """Return by name what every view of `MixedViews` forecasts for an item now, the largest weight first."""
-        (point,) = self._points([item])
-        return [(name_of_view(each.view, self.axis_names), each) for each in self.learner.explain(point)]
+    def explain(self, item: Any) -> Explanation:
+        """Return why `classify` would take an arm for an item now: a sentence and tables to print, or fields to read.
+
+        A decision of this site can be explained too, whether or not its label has come: by its context, with what is
+        known now. Right after `classify`, that is what it was decided by. Nothing changes, and free models are run on
+        an item, as in `choose`. Only `MixedViews` can be explained.
+
+        >>> from cosend import Site, axes
+        >>> models = {"small": lambda item: "a", "large": lambda item: item["topic"]}
+        >>> site = Site("here", classifiers=models, costs={"large": 0.2}, context=axes.Category("topic"), learnt=False)
+        >>> for n in range(100):
+        ...     item = {"topic": "ab"[n % 2]}
+        ...     site.learn(site.classify(item), item["topic"])
+        >>> print(site.explain({"topic": "b"}).sentence())
+        topic = b: small is right 0% of the time, large 100% less 20% cost: large
+        """
+        engine = self.engine.draft()
+        state, watch = engine.state, engine.state.learner.watch()
+        if isinstance(item, Decision):
+            subject, arm, phase, now = self._as_decided(item, engine)
+        else:
+            batch = self._drafted(item, engine)
+            arm, phase = now, _ = batch.arms[0], PHASES[batch.kinds[0]]
+            axes = state.encoder.axis_names
+            subject = in_few_words(item, weighted_views(state.learner.views(), axes), axes)
+        views = named_forecasts(explained(state.learner.ledger, state.learner.arms.names), state.encoder.axis_names)
+        by_labels = engine.reward is right_or_wrong and not self.engine.counts.scored_by_hand
+        return Explanation(subject, arm, phase, self._weighed(watch, arm), views, now, by_labels)
+
+    def _as_decided(self, decision: Decision, engine: Engine) -> tuple[str, str, Phase, str]:
+        """Return what to call a decision, its arm and phase, and the arm that a draft chooses in its context now."""
+        state, learner = engine.state, engine.state.learner
+        learner.arms.number(decision.arm)  # raises if it has left, or was never here
+        point = read_point(self.name, state.point(decision.context), learner.dimensions)
+        silent = [arm for arm in state.learnt.kinds if arm != decision.arm and not state.learnt.can_say(arm)]
+        at = float(self._clock()) if state.goes_by_time else None
+        (now,) = state.choose(point[None], without=silent, at=at).arms
+        both = [(state.encoder.axis_names[n], decision.context[n]) for n in state.encoder.categories]
+        where = ", ".join(f"{name} = {short_text(value)}" for name, value in both)
+        return f"decision {decision.id}" + (f" ({where})" if where else ""), decision.arm, decision.phase, now
+
+    def _weighed(self, watch: Watch, chosen: str) -> list[ArmForecast]:
+        """Return what a choice went by."""
+        arms, backing_off = self.learner.arms, self.engine.breakers.skipped(self.engine.now)
+        margin, found = float(self.learner.ledger.parameters[MARGIN]), list[ArmForecast]()
+        columns = (watch.means.tolist(), watch.costs.tolist(), watch.worths.tolist())
+        for name, usual, gain, cost, worth in zip(arms.names, arms.costs, *columns, strict=True):
+            is_out, is_peer = cost == OUT, name in arms.peers
+            state = "paused" if name in arms.paused else "backing off" if name in backing_off else "not now"
+            state = "chosen" if name == chosen else state if is_out else ""
+            cost = (usual if is_out else cost) + (margin if is_peer else 0.0)
+            kind = "peer" if is_peer else "local"
+            found.append(ArmForecast(name, kind, gain, cost, None if is_out else worth, state))
+        return found
 
     @one_at_a_time
     def best_model(self, items: Sequence[Any]) -> list[str]:
@@ -920,7 +1015,7 @@ def _taught(peer: Peer, forward: Forward, errors: list[CosendError]) -> str | No
     return None
 
 
-# How arms have done, and what views are called
+# How arms have done
 
 
 class LearntArm(NamedTuple):
@@ -990,38 +1085,3 @@ def _arm_row(arm: ArmSummary, decisions: int) -> list[str]:
     reward = "" if arm.mean_reward is None else f"{arm.mean_reward:.3f}"
     numbers = f"{arm.cost:g}", f"{arm.decisions:,}", share, f"{arm.labels:,}", reward
     return [arm.name, arm.kind, *numbers, arm.state]
-
-
-def weighted_views(views: Sequence[View], axes: Sequence[str]) -> dict[str, View]:
-    """Return views by name; those of the same axes are one, and the view that adds up is part of all that it adds."""
-    found: dict[str, View] = {}
-    for view in _shared_out(views):
-        name = name_of_view(view, axes)
-        found[name] = _joined(found[name], view) if name in found else view
-    return found
-
-
-def _shared_out(views: Sequence[View]) -> Sequence[View]:
-    """Return views with what the one that adds up has of the weight, each as much as its cells make a difference."""
-    summed = sum(view.share for view in views if view.is_sum)
-    if not any(view.added for view in views):
-        return views
-    shared = [view._replace(share=view.share + summed * view.added) for view in views if not view.is_sum]
-    heaviest = max(view.share for view in shared)
-    return [view._replace(is_heaviest=view.share == heaviest) for view in shared]
-
-
-def name_of_view(view: View, axes: Sequence[str]) -> str:
-    """Return the name of a view: of its axes, "none" without any, or what a pattern or a sum is."""
-    if view.is_pattern:
-        return "who was right last"
-    if view.is_sum:
-        return "all added up"
-    return " + ".join(axes[axis] for axis in view.axes) or "none"
-
-
-def _joined(one: View, other: View) -> View:
-    """Return two views of the same axes as one, with the fineness of the heavier."""
-    heavier = max(one, other, key=lambda view: view.share)
-    share, added = one.share + other.share, one.added + other.added
-    return heavier._replace(share=share, added=added, is_heaviest=one.is_heaviest or other.is_heaviest)

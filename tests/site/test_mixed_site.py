@@ -64,7 +64,7 @@ def test_what_adds_up_is_trusted_for_what_it_adds() -> None:
     assert sum(view.added for view in views if 0 in view.axes) > 0.8
     assert sum(view.share for name, view in trusted.items() if x in name) > 0.8
     assert next(name for name, view in trusted.items() if view.is_heaviest).count(x) == 1
-    (explained,) = [each for name, each in site.explain({"x": 0.1, "y": 0.5, "kind": "a"}) if name == added]
+    explained = site.explain({"x": 0.1, "y": 0.5, "kind": "a"}).views[added]
     assert explained.view.is_sum
     assert explained.forecasts["low"] > 0.8 > 0.2 > explained.forecasts["high"]
     assert not any(view.is_sum or view.added for view in site_of(policy=MixedViews(adds_up=False)).learner.views())
@@ -76,9 +76,9 @@ def test_it_explains_an_item_and_changes_nothing() -> None:
     before = whole(site.engine.state)
     explained = site.explain({"x": 0.1, "y": 0.5, "kind": "new"})
     assert whole(site.engine.state) == before
-    shares = [each.view.share for _, each in explained]
+    shares = [each.view.share for each in explained.views.values()]
     assert shares == sorted(shares, reverse=True)
-    name, heaviest = explained[0]
+    name, heaviest = next(iter(explained.views.items()))
     assert site.axis_names[0] in name
     assert heaviest.forecasts["low"] > 0.9 > 0.1 > heaviest.forecasts["high"]
     with pytest.raises(ContextError):

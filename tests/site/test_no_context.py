@@ -18,7 +18,7 @@ from cosend.engine import events
 from cosend.engine.events import decode, encode
 from cosend.engine.fold import fold, verify
 from cosend.engine.needs import Call, Question
-from cosend.errors import CosendError, SettingError, StateError
+from cosend.errors import CosendError, NoAnswer, SettingError, StateError
 from tests.engine.world import whole
 
 Models = dict[str, Callable[[Any], Any]]
@@ -86,13 +86,14 @@ def test_a_site_without_a_context_finds_out_which_features_matter() -> None:
     assert here.axis_names == ("age", "kind", "weight", "coin", "ward", "new")
     trusted = here.weights()
     assert sum(view.share for name, view in trusted.items() if "kind" in name) > 0.75
-    by_name = dict(here.explain({"kind": "a"}))
+    by_name = dict(here.explain({"kind": "a"}).views)
     added = by_name.pop("all added up")
     assert max(added.forecasts, key=lambda arm: added.forecasts[arm]) == "kinds"
     name, explained = next(iter(by_name.items()))
     assert "kind" in name
     assert explained.forecasts.keys() == {"kinds", "coin", "ages"}
-    assert here.explain("no features at all")
+    with pytest.raises(NoAnswer):
+        here.explain("no features at all")
 
 
 @pytest.mark.parametrize("size", [7, 300])

@@ -124,8 +124,8 @@ def test_what_a_model_says_tells_which_arm_is_right() -> None:
     assert errors(without, truth, items) > 70
     assert errors(with_it, truth, items) < 12
     assert with_it.axis_names == ("x", "what guide says")
-    heaviest, *_ = with_it.explain({"way": "left", "x": 0.5})
-    assert "what guide says" in heaviest[0] or heaviest[0] == "all added up"
+    heaviest, *_ = with_it.explain({"way": "left", "x": 0.5}).views
+    assert "what guide says" in heaviest or heaviest == "all added up"
     both = [{"way": "left", "x": 0.5}, {"way": "right", "x": 0.5}]
     before = whole(with_it.engine.state)
     assert with_it.best_model(both) == ["yes", "no"]

@@ -45,6 +45,7 @@ from cosend.algorithm.mixture import (
     enter_mixed_answer,
     find_mixed_row,
     forecast,
+    weigh_arms,
 )
 from cosend.algorithm.mixture_learning import learn_mixed, undo_mixed
 from cosend.algorithm.pending import (
@@ -322,6 +323,18 @@ def forecast_one(arrays: Arrays, context: Floats) -> int:
     if bad < 0:
         forecast(ledger, context, False, table.contexts[next_spot(table)])
     return bad
+
+
+@entry_point
+def weigh_one(arrays: Arrays, context: Floats, again: int, worths: Floats) -> int:
+    """Do what `choose_one_mixed` does before it enters an arm, and write down the index of each: what it returns."""
+    ledger, table = Ledger(*arrays[:8]), PendingTable(arrays[8], arrays[9], arrays[0])
+    if first_bad_axis(context, ledger.site[col.CATEGORIES], True) >= 0:
+        return BAD_CONTEXT
+    status = _prepare(ledger, table, again)
+    if status == READY:
+        weigh_arms(ledger, context, table.contexts[next_spot(table)], worths)
+    return status
 
 
 # Being a peer, and asking one

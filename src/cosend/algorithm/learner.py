@@ -18,7 +18,7 @@ from cosend.algorithm import layout as col
 from cosend.algorithm.arms import Arms
 from cosend.algorithm.cos import ASK
 from cosend.algorithm.layout import EXPLOIT, EXPLORE, MOST, MOST_AXES, TRAIN, Floats, Ints, Ledger
-from cosend.algorithm.memory import MixedMemory, new_memory
+from cosend.algorithm.memory import MixedMemory, Watch, new_memory
 from cosend.algorithm.mixture_views import Handed, NewAxes
 from cosend.algorithm.pending import Patience
 from cosend.algorithm.policies import Policy, how_to_decide
@@ -30,12 +30,12 @@ from cosend.algorithm.values import (
     Batch,
     Cell,
     Choice,
-    Explanation,
     LabelledData,
     Phase,
     PointLike,
     ScoreLocal,
     View,
+    ViewForecast,
     bad_context,
     category_bits,
     check_points,
@@ -649,6 +649,25 @@ class Learner:
         draft.arms, draft.memory = arms, self.memory.with_costs(arms)
         self.__dict__ = draft.__dict__
 
+    @one_at_a_time
+    def draft(self) -> Self:
+        """Return a copy that can choose for one item while this one stays as it is.
+
+        What is pending is copied only if some of it could expire meanwhile: there can be a million.
+        """
+        draft = self._draft(deepcopy(self.arms))
+        draft.memory.part_draft(is_needed=self.registry.may_overflow(1, self.arrivals))
+        draft.registry, draft._context = draft.memory.registry, self._context.copy()
+        return draft
+
+    @one_at_a_time
+    def watch(self) -> Watch:
+        """Note from now on what every choice of this draft goes by."""
+        if not self.policy.mixes:
+            raise SettingError("policy", self.policy, "one that mixes views, to be explained")
+        watch = self.memory.choose_one = Watch()
+        return watch
+
     def _draft(self, arms: Arms) -> Self:
         draft = copy(self)
         draft.arms, draft.memory, draft.features = arms, self.memory.draft(arms), self.features.copy()
@@ -698,7 +717,7 @@ class Learner:
         return compare_views(self.memory.ledger)
 
     @one_at_a_time
-    def explain(self, context: PointLike) -> list[Explanation]:
+    def explain(self, context: PointLike) -> list[ViewForecast]:
         """Return what every view of `MixedViews` forecasts for a context, the largest weight first."""
         if not self.policy.mixes:
             raise SettingError("policy", self.policy, "one that mixes views, to be explained")

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Collection, Sequence
 from copy import copy, deepcopy
 from itertools import product
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, TypeAlias
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from cosend.algorithm import api, mixture_views
 from cosend.algorithm import layout as col
 from cosend.algorithm.arms import Arms
 from cosend.algorithm.cells import LARGEST_KEY, axes_of, bits_of, key_of, radices_of, slices_within
+from cosend.algorithm.cos import Asked
 from cosend.algorithm.draws import caller_word, site_words
 from cosend.algorithm.layout import (
     EMPTY,
@@ -34,13 +35,14 @@ from cosend.algorithm.layout import (
     row_for,
     slice_of,
 )
-from cosend.algorithm.mixture import IMPROVING_MEMORY, memo_width, with_scratch
+from cosend.algorithm.mixture import IMPROVING_MEMORY, means_of_arms, memo_width, with_scratch
 from cosend.algorithm.mixture_views import Handed, NewAxes
 from cosend.algorithm.pending import Patience, PendingTable, Registry
 from cosend.algorithm.policies import MixedViews, Policy
 from cosend.errors import SettingError
 
 FIRST_EPOCH: Final = 2
+ChooseOne: TypeAlias = Callable[[api.Arrays, Floats, Asked, int], tuple[int, int, int, int, int]]
 
 
 class Memory:
@@ -49,7 +51,7 @@ class Memory:
     ledger: Ledger
     registry: Registry
     arrays: api.Arrays  # of both, as a plain tuple
-    choose_one = staticmethod(api.choose_one)
+    choose_one: ChooseOne = staticmethod(api.choose_one)
     may_lack: ClassVar[bool] = False  # whether a context may lack values
 
     def __init__(
@@ -178,6 +180,15 @@ class Memory:
         ids: list[int] = gone.tolist()
         return ids
 
+    def part_draft(self, *, is_needed: bool) -> None:
+        """Share pending decisions with no other memory any more; if they are not needed, forget them."""
+        if is_needed:
+            self._part_pending()
+            return
+        self.ledger.site[col.PENDING_COUNT] = 0
+        self.registry = Registry(self.ledger.site, self.registry.patience, self.late_width)
+        self.use(self.ledger)
+
     def _part_pending(self) -> None:
         """Share pending decisions with no other memory any more."""
         self.registry.part()
@@ -215,7 +226,7 @@ class MixedMemory(Memory):
     """The arrays of a site that mixes views."""
 
     policy: MixedViews
-    choose_one = staticmethod(api.choose_one_mixed)
+    choose_one: ChooseOne = staticmethod(api.choose_one_mixed)
     may_lack: ClassVar[bool] = True
 
     def _with_scratch(self, ledger: Ledger) -> Ledger:
@@ -260,6 +271,25 @@ class MixedMemory(Memory):
     def fits(self, rows: Ints, contexts: Floats, count: int) -> bool:
         """Tell whether the memos of pending decisions name rows that are there, of which there are `count`."""
         return bool(np.isin(contexts[:, : len(self.ledger.views)], np.arange(EMPTY, count)).all())
+
+
+class Watch:
+    """Chooses for a draft, and keeps what its last choice went by.
+
+    costs   by arm: what it counted as; OUT if it could not be chosen
+    worths  by arm: the index by which arms were compared
+    means   by arm: what all views together forecast
+    """
+
+    def __init__(self) -> None:
+        self.costs, self.worths, self.means = np.zeros(0), np.zeros(0), np.zeros(0)
+
+    def __call__(self, arrays: api.Arrays, point: Floats, asked: Asked, again: int) -> tuple[int, int, int, int, int]:
+        """Return what `choose_one_mixed` does."""
+        worths = np.zeros(len(arrays[2]))
+        if api.weigh_one(arrays, point, again, worths) == api.READY:
+            self.costs, self.worths, self.means = arrays[2].copy(), worths, means_of_arms(Ledger(*arrays[:8])).copy()
+        return api.choose_one_mixed(arrays, point, asked, again)
 
 
 def new_memory(

@@ -134,6 +134,13 @@ def same_view(ledger: Ledger) -> int:
     return int(ledger.parameters[col.SAME_VIEW])
 
 
+def means_of_arms(ledger: Ledger) -> Floats:
+    """Return what all views together have forecast last, [arm]."""
+    arms, views = len(ledger.costs), len(ledger.views)
+    first = col.PARAMETER_COLUMNS + BLOCKS * arms * views + COLUMNS * views
+    return ledger.parameters[first : first + arms]
+
+
 @compiled
 def weighted_sum(weights: Floats, values: Floats) -> float:
     """Return the sum of products."""
@@ -467,6 +474,14 @@ def _shown_row(ledger: Ledger, memo: Floats) -> int:
     """Return the row that is shown for an item: of all axes together, or of all items."""
     row = int(memo[ledger.site[col.REPORTS]])
     return row if row != EMPTY else int(memo[0])
+
+
+@compiled
+def weigh_arms(ledger: Ledger, context: Floats, memo: Floats, worths: Floats) -> None:
+    """Write down the index by which each arm would be chosen; rows are begun as by a choice, and no count moves."""
+    level = _level_of_mixture(ledger, forecast(ledger, context, True, memo))
+    for arm in range(ledger.site[col.ARM_COUNT]):
+        worths[arm] = _mixed_index(ledger, arm, level, -np.inf, memo)
 
 
 # Answering peers

@@ -11,7 +11,7 @@ from cosend.algorithm.cells import ROOTS, axes_of, bits_of, radices_of
 from cosend.algorithm.layout import BY_MIXTURE, Floats, Ledger
 from cosend.algorithm.memory import radices
 from cosend.algorithm.mixture import PATTERNS, SUM, SUM_VIEW, forecasts_by_arm
-from cosend.algorithm.values import Cell, Estimate, Explanation, LabelledData, View
+from cosend.algorithm.values import Cell, Estimate, LabelledData, View, ViewForecast
 
 
 def look_inside(ledger: Ledger, costs: Mapping[str, float], rows: range | None = None) -> dict[int, Cell]:
@@ -112,10 +112,10 @@ def _mixed_view(ledger: Ledger, number: int) -> View:
     )
 
 
-def explained(ledger: Ledger, arms: Sequence[str]) -> list[Explanation]:
+def explained(ledger: Ledger, arms: Sequence[str]) -> list[ViewForecast]:
     """Return what every mixed view has forecast last, the largest weight first."""
     said = forecasts_by_arm(ledger).T.tolist()
     views = [
-        Explanation(_mixed_view(ledger, n), dict(zip(arms, said[n], strict=True))) for n in range(len(ledger.views))
+        ViewForecast(_mixed_view(ledger, n), dict(zip(arms, said[n], strict=True))) for n in range(len(ledger.views))
     ]
     return sorted(views, key=lambda each: -each.view.share)

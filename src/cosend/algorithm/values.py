@@ -23,6 +23,12 @@ class Phase(Enum):
     EXPLORE = EXPLORE  # an arm that this site has too few rewards of
     EXPLOIT = EXPLOIT  # the arm with the best mean reward
 
+    def __repr__(self) -> str:
+        return repr(str(self))
+
+    def __str__(self) -> str:
+        return self.name.lower()
+
 
 class Choice(NamedTuple):
     """An arm for an item. The learner waits for its reward under `id`."""
@@ -85,7 +91,7 @@ class View(NamedTuple):
     added: float = 0.0  # its part in that sum: how much the numbers that its cells add differ; `weights()` counts it
 
 
-class Explanation(NamedTuple):
+class ViewForecast(NamedTuple):
     """What a mixed view forecasts for a context."""
 
     view: View

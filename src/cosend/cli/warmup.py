@@ -66,4 +66,6 @@ def _log_of(policy: Policy, context: Feature | None) -> list[Event]:
     for decision in site.classify_many([{"x": n / FEW} for n in range(FEW)]):
         site.learn(decision.id, 1)
     site.learn(site.classify({"x": 0.5}).id, 2)
+    if policy.mixes:
+        site.explain({"x": 0.5})
     return log

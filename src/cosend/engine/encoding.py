@@ -32,6 +32,7 @@ from bisect import bisect_left, bisect_right, insort
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, cast
 from zlib import crc32
@@ -99,6 +100,14 @@ class Encoder:
         self.features = FeatureAxes() if watches(self.axes) else None
         self.lacks = self.features is not None or bool(self.heard)  # whether an item may lack a value
         self.spells = self.lacks or bool(self.codes)  # whether a spelled point differs from the point itself
+
+    def draft(self) -> Encoder:
+        """Return a copy that can place items while this one remembers nothing of them."""
+        other = copy(self)
+        other.recent = {axis: RecentValues(each.window, each.values) for axis, each in self.recent.items()}
+        other.codes = {axis: Codes(each.values, said=each.said) for axis, each in self.codes.items()}
+        other.features = None if self.features is None else self.features.draft()
+        return other
 
     @property
     def axis_names(self) -> tuple[str, ...]:
@@ -367,6 +376,14 @@ class FeatureAxes:
 
     def __post_init__(self) -> None:
         self._prepare()
+
+    def draft(self) -> FeatureAxes:
+        """Return a copy that can watch items while this one stays as it is."""
+        other = copy(self)
+        other.seen = {name: values.copy() for name, values in self.seen.items()}
+        other.ignored, other.constant, other.axes = self.ignored.copy(), self.constant.copy(), self.axes.copy()
+        other._names = self._names.copy()
+        return other
 
     @property
     def axis_names(self) -> list[str]:

@@ -26,7 +26,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from copy import copy
+from copy import copy, deepcopy
 from itertools import islice
 from operator import eq
 from typing import Any, Final, Literal, TypeAlias
@@ -238,6 +238,15 @@ class Engine:
         self.sharing = sharing
         self._check_sharing()
         self._fit_if_due()  # one that was interrupted
+
+    def draft(self) -> Engine:
+        """Return a copy that can choose for one item while this one, and all that it knows, stays as it is."""
+        other = copy(self)
+        other.state, other.breakers, other.counts = self.state.draft(), deepcopy(self.breakers), Counts()
+        other.shown_early, other._ended = self.shown_early.copy(), self._ended.copy()
+        other._usual, other._reports = self._usual.copy(), self._reports.copy()
+        other._needs, other._asks, other._listening = [], {}, {}
+        return other
 
     def _check_sharing(self) -> None:
         """Raise if peers may not see an axis without which the policy, which is theirs too, can do nothing."""

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from copy import copy, deepcopy
 from dataclasses import asdict
 from itertools import islice, repeat
 from numbers import Number
@@ -272,6 +273,24 @@ class SiteState:
 
     def __repr__(self) -> str:
         return f"<SiteState of {self.name!r}: {self.learner.arrivals:,} items, {self.learner.pending_count:,} pending>"
+
+    def draft(self) -> SiteState:
+        """Return a copy that can choose for one item while this one stays as it is; it has no journal.
+
+        What learnt arms know is shared: no choice changes it.
+        """
+        self.check_written()
+        other = copy(self)
+        other.encoder, other.learner, other.accounts = (
+            self.encoder.draft(),
+            self.learner.draft(),
+            deepcopy(self.accounts),
+        )
+        other.answering, other.unanswered = deepcopy(self.answering), self.unanswered.copy()
+        other.outbox = {peer: queue.copy() for peer, queue in self.outbox.items()}
+        other.to_tell, other.kinds, other.revised = {}, LabelKinds(self.kinds.kinds), self.revised.copy()
+        other.journal = None
+        return other
 
     def _started(self) -> events.Started:
         learner, encoder = self.learner, self.encoder
