@@ -10,7 +10,7 @@ import random
 from collections import deque
 from itertools import combinations
 
-from cosend import Answer, Budget, Money, Site
+from cosend import Answer, Budget, Money, Site, axes
 
 PRICES = {"small": (0.1, 0.4), "medium": (0.5, 2.0), "large": (3.0, 15.0)}  # USD for a million tokens, in and out
 GOOD = {  # how often an answer is good, by task
@@ -46,10 +46,11 @@ def model(name):
 site = Site(
     "assistant",
     classifiers={name: model(name) for name in PRICES},
+    context=[axes.Category("task"), axes.Feature("words", range=(0, 400))],
     prices={"small": 0.0002, "medium": 0.0007, "large": 0.005},  # what to expect of a call; the answers tell the rest
     money=Money(1.0, "USD"),  # what a perfect answer is worth; Answer(cost=) is a fraction of it
     budget=Budget(per_item=BUDGET),
-    score_local="used",  # a score is about the answer that was given
+    score_local="used",  # a score is about the answer that was given, and no other
 )
 late, cosend = deque(), []
 for prompt, answers in prompts:

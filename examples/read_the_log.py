@@ -23,12 +23,13 @@ POLICIES = {
     "old alone": lambda age: "old",
     "young below 50": lambda age: "young" if age < 50 else "old",
 }
-site = Site("clinic", classifiers=MODELS, context=axes.Feature("age", range=(0, 100)), policy=CoS(horizon=4_000))
+age = axes.Feature("age", range=(0, 100))
+site = Site("clinic", classifiers=MODELS, context=age, policy=CoS(slices=4, exploration_exponent=0.4))
 file, draw, earned = Path(tempfile.mkdtemp()) / "decisions.jsonl", random.Random(1), dict.fromkeys(POLICIES, 0)
 with file.open("w") as log:
     for _ in range(4_000):
         visit = {"age": draw.uniform(0, 100), "pressure": draw.gauss(135, 20)}
-        truth = visit["pressure"] > (125 if visit["age"] < 50 else 150)
+        truth = visit["pressure"] + draw.gauss(0, 5) > (125 if visit["age"] < 50 else 150)
         decision = site.classify(visit)
         site.learn(decision, truth)
         row = {"arm": decision.arm, "phase": decision.phase.name.lower(), "propensity": decision.propensity}
@@ -44,4 +45,5 @@ for name, policy in POLICIES.items():
     mean = (weights * explored["gain"]).sum() / weights.sum()
     error = ((weights * (explored["gain"] - mean)) ** 2).sum() ** 0.5 / weights.sum()
     low, high = max(0.0, mean - 1.96 * error), min(1.0, mean + 1.96 * error)
-    print(f"{name} would earn {mean:.3f}, 95% interval {low:.3f} to {high:.3f}; it does earn {earned[name] / len(log):.3f}")
+    print(f"{name} would earn {mean:.3f} (95% interval {low:.3f} to {high:.3f}); truly {earned[name] / len(log):.3f}")
+print(f"the site itself earned {log['gain'].mean():.3f}, with what it spent on exploring")

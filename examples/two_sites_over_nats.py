@@ -61,7 +61,8 @@ with (
         alone = "ill" if visit["pressure"] > 125 else "well"
         decision = north.classify(visit)
         north.learn(decision, truth)
-        sent.append((visit["age"] > 50, decision.arm == "south", (decision.label == truth) - decision.cost, alone == truth))
+        reward = (decision.label == truth) - decision.cost
+        sent.append((visit["age"] > 50, decision.arm == "south", reward, alone == truth))
     network.terminate()
 for is_old, who in ((False, "young"), (True, "old")):
     arms = [south for age, south, _, _ in sent[-300:] if age == is_old]

@@ -10,7 +10,6 @@ must lose nothing, run `cosend serve` next to the app, which writes every decisi
 """
 
 import asyncio
-import os
 import random
 import tempfile
 from contextlib import asynccontextmanager
@@ -23,7 +22,6 @@ from pydantic import BaseModel
 from cosend import Site, axes
 from cosend.errors import DecisionError
 
-STATE = Path(os.environ.get("SITE_STATE", Path(tempfile.mkdtemp()) / "clinic.cosend"))
 MODELS = {"young": lambda visit: visit["pressure"] > 125, "old": lambda visit: visit["pressure"] > 150}
 
 
@@ -40,13 +38,14 @@ class TrueLabel(BaseModel):
 @asynccontextmanager
 async def lifespan(app):
     app.state.site = Site("clinic", classifiers=MODELS, context=axes.Feature("age", range=(0, 100)))
-    if STATE.exists():
-        app.state.site.load(STATE)
+    if app.state.file.exists():
+        app.state.site.load(app.state.file)
     yield
-    app.state.site.save(STATE)
+    app.state.site.save(app.state.file)
 
 
 app = FastAPI(lifespan=lifespan)
+app.state.file = Path("clinic.cosend")
 
 
 @app.post("/classify")
@@ -66,6 +65,7 @@ def learn(given: TrueLabel):
 
 async def play():
     """Send 2,000 visits to the app in this process, and their true labels 20 visits later."""
+    app.state.file = Path(tempfile.mkdtemp()) / "clinic.cosend"
     draw, correct, waiting = random.Random(1), {"young": 0, "old": 0, "cosend": 0}, []
     for _ in range(2):  # the app stops and starts: what it knows, and what waits for labels, is still there
         transport = httpx.ASGITransport(app=app)
