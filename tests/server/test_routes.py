@@ -297,8 +297,8 @@ async def test_what_a_decision_cost_may_come_with_its_score_in_money(tmp_path: P
     async with running(setup, tmp_path) as site, Caller(site) as client:
         ids = ["a", "b", "c"]
         await client.decide(*ids)
-        known = {"a": {"score": 1, "price": 0.005}, "b": {"score": 1, "cost": 0.25}, "c": {"label": "ill"}}
-        paid = [{"id": id_, **each} for id_, each in known.items()]
+        paid: list[dict[str, Any]] = [{"id": "a", "score": 1, "price": 0.005}, {"id": "b", "score": 1, "cost": 0.25}]
+        paid.append({"id": "c", "label": "ill"})
         assert (await client.ask("/v1/labels", {"labels": paid}))["learnt"] == ids
         again = await client.ask("/v1/labels", {"labels": [{"id": "a", "score": 1, "price": 0.01}]})
         assert again["duplicate"] == ["a"]
