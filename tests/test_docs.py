@@ -31,7 +31,7 @@ from cosend.config.sections import (
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(page for page in DOCS.rglob("*.md") if "generated" not in page.parts)]
-LANGUAGES = {"python", "bash", "sh", "toml", "json", "", "{toctree}", "{eval-rst}"}
+LANGUAGES = {"python", "bash", "sh", "toml", "json", "text", "", "{toctree}", "{eval-rst}"}
 
 
 def blocks(page: Path, language: str) -> list[str]:
