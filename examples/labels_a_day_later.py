@@ -1,5 +1,6 @@
 """Route a table of orders every day with pandas, and learn from the labels of the day before; some are missing.
 
+With polars, pass `orders.to_dicts()` instead of the table.
 It prints, day by day, how many orders were labelled correctly by the site and by each model alone.
 
     python examples/labels_a_day_later.py
