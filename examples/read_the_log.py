@@ -2,8 +2,8 @@
 
 A log answers that only if its choices were partly random and it says how likely each was. So the site here explores
 with `CoS`; the default policy is deterministic and its log answers only for what it has chosen. The script writes
-`decisions.jsonl` with the columns of `cosend export`, reads it with pandas, and weights each explored decision by
-1 / propensity. What the policies really earn is known here, because the patients are drawn: compare.
+`decisions.jsonl` with columns as in `cosend export`, and the features next to them; reads it with pandas; and weights
+each explored decision by 1 / propensity. Here the patients are generated, so what a policy really earns is known too.
 
     python examples/read_the_log.py
 """
