@@ -1,59 +1,49 @@
-"""Read the log of a site with pandas: who was right where, and what other policies would have earned."""
+"""Estimate from a log what another policy would have earned, with intervals.
+
+A log answers that only if its choices were partly random and it says how likely each was. So the site here explores
+with `CoS`; the default policy is deterministic and its log answers only for what it has chosen. The script writes
+`decisions.jsonl` with columns as in `cosend export`, and the features next to them; reads it with pandas; and weights
+each explored decision by 1 / propensity. Here the patients are generated, so what a policy really earns is known too.
+
+    python examples/read_the_log.py
+"""
 
 import json
 import random
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
 import pandas as pd
 
-MODELS = """
-def young(visit):
-    return "ill" if visit["pressure"] > 125 else "well"
+from cosend import CoS, Site, axes
 
-def old(visit):
-    return "ill" if visit["pressure"] > 150 else "well"
-"""
-NETWORK = """
-[[context]]
-feature = "age"
-range = [0, 100]
-[policy]
-name = "CoS"            # it explores at random, so its log has propensities
-horizon = 2000
-[[sites]]
-name = "clinic"
-classifiers = [{ name = "young", model = "models:young" }, { name = "old", model = "models:old" }]
-"""
+MODELS = {"young": lambda visit: visit["pressure"] > 125, "old": lambda visit: visit["pressure"] > 150}
+POLICIES = {
+    "young alone": lambda age: "young",
+    "old alone": lambda age: "old",
+    "young below 50": lambda age: "young" if age < 50 else "old",
+}
+age = axes.Feature("age", range=(0, 100))
+site = Site("clinic", classifiers=MODELS, context=age, policy=CoS(slices=4, exploration_exponent=0.4))
+file, draw, earned = Path(tempfile.mkdtemp()) / "decisions.jsonl", random.Random(1), dict.fromkeys(POLICIES, 0)
+with file.open("w") as log:
+    for _ in range(4_000):
+        visit = {"age": draw.uniform(0, 100), "pressure": draw.gauss(135, 20)}
+        truth = visit["pressure"] + draw.gauss(0, 5) > (125 if visit["age"] < 50 else 150)
+        decision = site.classify(visit)
+        site.learn(decision, truth)
+        row = {"arm": decision.arm, "phase": decision.phase.name.lower(), "propensity": decision.propensity}
+        log.write(json.dumps({"id": decision.id, **row, "gain": float(decision.label == truth), **visit}) + "\n")
+        for name, policy in POLICIES.items():
+            earned[name] += MODELS[policy(visit["age"])](visit) == truth
 
-folder = Path(tempfile.mkdtemp())
-(folder / "models.py").write_text(MODELS)
-(folder / "network.toml").write_text(NETWORK)
-draw, lines = random.Random(1), []
-for number in range(2_000):
-    age, pressure = draw.uniform(0, 100), draw.gauss(135, 20)
-    lines.append({"id": f"visit-{number}", "features": {"age": age, "pressure": pressure}})
-    lines.append({"id": f"visit-{number}", "label": "ill" if pressure > (125 if age < 50 else 150) else "well"})
-
-
-def cosend(*words, **options):
-    return subprocess.run(
-        [sys.executable, "-m", "cosend.cli", *map(str, words)], check=True, text=True, capture_output=True, **options
-    )
-
-
-# A site in a pipe: it decides, learns, and writes every event to store/clinic before it answers.
-cosend("classify", folder / "network.toml", input="\n".join(map(json.dumps, lines)))
-cosend("export", folder / "store" / "clinic", "--to", folder / "decisions.jsonl")
-
-log = pd.read_json(folder / "decisions.jsonl", lines=True)
-log["age"] = 100 * log.context.str.get("age").astype(float)  # contexts are in [0, 1]
-print(log.groupby([pd.cut(log.age, [0, 50, 100]), "arm"], observed=True).gain.agg(["count", "mean"]).round(2))
-policies = {"young alone": lambda age: "young", "old alone": lambda age: "old"}
-policies["young below 50"] = lambda age: "young" if age < 50 else "old"
-explored = log[log.phase == "explore"]  # at random: a decision that a policy shares stands for 1 / propensity like it
-for name, policy in policies.items():
-    weights = (explored.arm == explored.age.map(policy)) / explored.propensity
-    print(f"{name} would earn {(explored.gain * weights).sum() / weights.sum():.2f}")
+log = pd.read_json(file, lines=True)
+explored = log[(log["phase"] == "explore") & (log["propensity"] < 1)]
+print(f"{len(explored)} of {len(log)} decisions were drawn at random")
+for name, policy in POLICIES.items():
+    weights = (explored["arm"] == explored["age"].map(policy)) / explored["propensity"]
+    mean = (weights * explored["gain"]).sum() / weights.sum()
+    error = ((weights * (explored["gain"] - mean)) ** 2).sum() ** 0.5 / weights.sum()
+    low, high = max(0.0, mean - 1.96 * error), min(1.0, mean + 1.96 * error)
+    print(f"{name} would earn {mean:.3f} (95% interval {low:.3f} to {high:.3f}); truly {earned[name] / len(log):.3f}")
+print(f"the site itself earned {log['gain'].mean():.3f}, with what it spent on exploring")

@@ -1,4 +1,10 @@
-"""Three river models that go on learning, and a router that learns online which of them to trust where."""
+"""Three river models that keep learning, and a router that learns online which of them to use for which item.
+
+It prints the accuracy of each model alone and of the router, by river's own progressive validation.
+
+    pip install river
+    python examples/river_pipeline.py
+"""
 
 from river import datasets, evaluate, linear_model, metrics, multiclass, naive_bayes, preprocessing, tree
 

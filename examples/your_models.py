@@ -1,4 +1,10 @@
-"""Three fitted scikit-learn models, one of them expensive, with late labels; each model alone to compare with."""
+"""Three fitted scikit-learn models, one of them expensive, with late labels.
+
+It prints the reward per patient (correct predictions minus costs) of the site and of each model alone.
+
+    pip install '.[models]' pandas
+    python examples/your_models.py
+"""
 
 import csv
 import tempfile
@@ -12,7 +18,7 @@ from sklearn.linear_model import LogisticRegression
 from cosend import Site, axes
 from cosend.streams.clinics import clinics
 
-# A CSV file; put your own in its place. Here: patients, the first 3,000 of them at the clinics that know them.
+# A CSV file; replace it by yours. Here: patients, of which the first 3,000 have known diagnoses.
 file = Path(tempfile.mkdtemp()) / "patients.csv"
 with file.open("w", newline="") as target:
     rows = csv.writer(target)
@@ -31,7 +37,7 @@ models = {
     "old": LogisticRegression(max_iter=1_000).fit(old[signs], old.diagnosis),
     "forest": RandomForestClassifier(random_state=0).fit(past[signs], past.diagnosis),
 }
-# A cost is a share of a right label: the forest has to be right 0.1 more often before it is worth asking.
+# A cost is a fraction of the value of a correct prediction: the forest must be correct 10 points more often.
 site = Site("clinic", classifiers=models, context=axes.Feature("age", range=(0, 100)), costs={"forest": 0.1})
 
 late = deque()
@@ -39,7 +45,7 @@ truths = future.diagnosis.tolist()
 for start in range(0, len(future), 50):
     decisions = site.classify_many(future[start : start + 50])
     late.extend(zip(decisions, truths[start : start + 50], strict=True))
-    while len(late) > 50:  # labels come 50 patients late
+    while len(late) > 50:  # labels arrive 50 patients late
         site.learn(*late.popleft())
 
 earned = [arm.mean_reward * arm.labels for arm in site.summary().arms if arm.labels]

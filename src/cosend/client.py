@@ -130,17 +130,18 @@ def _ids(ids: Iterable[str | None] | None, count: int) -> list[str]:
     return [uuid4().hex if id is None else id for id in given]
 
 
-def _truth(id: str, truth: Any, cost: float | None, score: Score | None) -> dict[str, Any]:
+def _truth(id: str, truth: Any, cost: float | None, score: Score | None, price: float | None = None) -> dict[str, Any]:
     truth, score = (None if is_missing(truth) else truth), (None if no_score(score) else score)
     by_arm = {arm: None if is_missing(each) else each for arm, each in score.items()} if _is_by_arm(score) else {}
-    for each in (id, truth, cost, score, *by_arm.values()):
+    for each in (id, truth, cost, score, price, *by_arm.values()):
         if isinstance(each, float | np.floating) and not np.isfinite(each):
             raise SettingError("a label", (id, truth, cost), "without numbers that are not finite: JSON has none")
+    paid = {"cost": cost} if price is None else {"cost": cost, "price": price}
     if score is None:
-        return {"id": id, "label": truth, "cost": cost}
+        return {"id": id, "label": truth, **paid}
     if truth is not None:
         raise SettingError(f"decision {id!r}", f"the label {shown(truth)} and a score", "one of the two")
-    return {"id": id, "cost": cost} | ({"scores": by_arm} if _is_by_arm(score) else {"score": score})
+    return {"id": id, **paid} | ({"scores": by_arm} if _is_by_arm(score) else {"score": score})
 
 
 def _is_by_arm(score: Score | None) -> TypeGuard[Mapping[str, float | None]]:
@@ -308,14 +309,17 @@ class _Verbs(ABC):
         cost: float | None = None,
         *,
         score: Score | None = None,
+        price: float | None = None,
     ) -> LabelOutcome:
         """Send the true label of a decision, or a score, and return what became of it: in any order, repeated, late.
 
         decision  the decision, or its id
         cost      what the decision really cost, if that was not known before
         score     what the answer was worth, where no label is known; by arm, where more is known than that of its arm
+        price     the cost in money, where the file of the site says what a right label is worth
         """
-        receipt: LabelReceipt = await _Verbs.learn_many(self, [decision], [truth], [cost], scores=[score])
+        options: dict[str, Any] = {"scores": [score], "prices": [price]}
+        receipt: LabelReceipt = await _Verbs.learn_many(self, [decision], [truth], [cost], **options)
         return receipt.outcome()
 
     @_verb
@@ -326,6 +330,7 @@ class _Verbs(ABC):
         costs: Iterable[float | None] | None = None,
         *,
         scores: Iterable[Score | None] | None = None,
+        prices: Iterable[float | None] | None = None,
         wait_for_peers: bool = False,
     ) -> LabelReceipt:
         """Send many true labels or scores, as `learn` does with one.
@@ -341,10 +346,11 @@ class _Verbs(ABC):
         labels = none if truths is None else as_list("truths", truths, "a list of labels")
         paid = none if costs is None else as_list("costs", costs, "a list of costs, or None")
         earned = none if scores is None else as_list("scores", scores, "a list of scores, or None")
-        for what, values in (("truths", labels), ("costs", paid), ("scores", earned)):
+        amounts = none if prices is None else as_list("prices", prices, "a list of prices, or None")
+        for what, values in (("truths", labels), ("costs", paid), ("scores", earned), ("prices", amounts)):
             if len(values) != len(ids):
                 raise SettingError(what, f"{len(values)} of them", f"as many as decisions ({len(ids)})")
-        rows = [_truth(*each) for each in zip(ids, labels, paid, earned, strict=True)]
+        rows = [_truth(*each) for each in zip(ids, labels, paid, earned, amounts, strict=True)]
         receipt = LabelReceipt()
         try:
             for body, _ in _bodies("labels", rows, wait_for_peers=wait_for_peers):

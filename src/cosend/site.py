@@ -435,9 +435,17 @@ class Site:
     # True labels
 
     def learn(
-        self, decision: int | Decision, truth: Any = None, cost: float | None = None, *, score: Score | None = None
+        self,
+        decision: int | Decision,
+        truth: Any = None,
+        cost: float | None = None,
+        *,
+        score: Score | None = None,
+        price: float | None = None,
     ) -> None:
         """Learn the true label of an item, or a score; `cost` is what the decision really cost, if that is known.
+
+        `price` is the same in money.
 
         None, NaN, NaT and `pd.NA` are no label: it is missing, and the decision stays pending. So are they no score.
 
@@ -455,7 +463,8 @@ class Site:
         >>> site.learn(decision, score={"short": 0.2, "long": 0.9})
         """
         scores = None if score is None else [score]
-        self.learn_many([decision], [truth], None if cost is None else [cost], scores=scores)
+        prices = None if price is None else [price]
+        self.learn_many([decision], [truth], None if cost is None else [cost], scores=scores, prices=prices)
 
     @one_at_a_time
     def learn_many(
@@ -465,6 +474,7 @@ class Site:
         costs: Iterable[float | None] | None = None,
         *,
         scores: Iterable[Score | None] | None = None,
+        prices: Iterable[float | None] | None = None,
     ) -> int:
         """Learn many true labels or scores at once, with the same result as one by one; decisions by themselves or id.
 
@@ -479,10 +489,14 @@ class Site:
         labels = [plain(truth) for truth in labels]
         costs = None if costs is None else as_list("costs", costs, "a list of costs, or None")
         earned = None if scores is None else as_list("scores", scores, "a list of scores, or None")
-        columns: dict[str, Sequence[Any] | None] = {"truths": labels, "costs": costs, "scores": earned}
+        paid = None if prices is None else as_list("prices", prices, "a list of prices, or None")
+        columns: dict[str, Sequence[Any] | None] = {"truths": labels, "costs": costs, "scores": earned, "prices": paid}
         for name, column in columns.items():
             if column is not None and len(column) != len(ids):
                 raise SettingError(name, len(column), f"as many as decisions ({len(ids)})")
+        if paid is not None:
+            both = zip(ids, costs or [None] * len(ids), paid, strict=True)
+            costs = [as_cost(self.money, cost, price, f"decision {id_}") for id_, cost, price in both]
         if earned is not None:
             labels, earned = labels_or_scores(ids, labels, earned)
         missing = 0

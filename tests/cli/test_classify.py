@@ -46,6 +46,19 @@ def test_every_line_gets_one_and_a_wrong_one_fails_alone(tmp_path: Path) -> None
     assert answers[6]["error"] == "line 8: Expected `str | null`, got `int` - at `$.id`"
 
 
+def test_a_line_says_what_its_decision_cost_in_money(tmp_path: Path) -> None:
+    file = write_network(tmp_path, NETWORK.replace("[[context]]", "[costs]\nunit = 0.02\n[[context]]"))
+    given = lines(
+        *(item(20, name) for name in "ab"),
+        {"id": "a", "score": 1, "price": 0.005},
+        {"id": "b", "score": 1, "price": 0.03},
+    )
+    done = CliRunner().invoke(app, ["classify", str(file), "--site", "north"], input=given)
+    *_, learnt, refused = [json.loads(line) for line in done.stdout.splitlines()]
+    assert learnt == {"id": "a", "result": "learnt"}
+    assert "line 4: the price of decision 'b' must be a number from 0 to the unit, 0.02" in refused["error"]
+
+
 def test_a_site_hears_what_its_classifiers_say_and_its_log_says_so(tmp_path: Path) -> None:
     file = write_network(tmp_path)
     says = "".join(f'[[context]]\nkind = "says"\nclassifier = "{name}"\n' for name in ("young", "any"))

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from cosend import Answer, MixedViews, Site, fold
+from cosend import Answer, Budget, MixedViews, Money, Site, fold, verify
 from cosend.axes import Feature
 from cosend.engine.events import Answered, Event, Failed, Labelled
 from cosend.engine.needs import Call, Failure, Forward, Question, RunModel
 from cosend.engine.snapshot import state_of
-from cosend.errors import ClassifierError, NoAnswer
+from cosend.errors import ClassifierError, NoAnswer, SettingError
 from cosend.models.adapters import Function, Predicted, predictions
 from tests.engine.test_engine import ITEM, Driven
 from tests.engine.world import whole
@@ -150,6 +150,54 @@ def test_a_function_says_what_its_answer_cost() -> None:
     assert scores.labels > 20
     assert scores.cost / scores.labels == pytest.approx(0.025, abs=0.01)  # x is 0.5 in the mean, and the file says 0.05
     assert state_of(fold(log)).facts == state_of(site.engine.state).facts
+
+
+def test_a_price_that_comes_with_the_score_is_the_cost_that_it_stands_for() -> None:
+    """The event has the cost, so that a fold, a replay and the budget know nothing of money."""
+    found = []
+    for key, scale in (("cost", 1.0), ("price", 0.02)):
+        log: list[Event] = []
+        site = Site(
+            "router",
+            classifiers={"small": lambda _: "small", "large": lambda _: "large"},  # names, as of `return:`
+            prices={"small": 0.0004, "large": 0.004},
+            money=Money(0.02, "USD"),
+            budget=Budget(per_item=0.003),
+            score_local="used",
+            journal=log.append,
+        )
+        paid = 0.0
+        for n in range(200):
+            decision = site.classify({"x": n % 7})
+            paid += (real := 0.25 if decision.arm == "large" else 0.0625)
+            site.learn(decision, score=0.5 + (decision.arm == "large") / 4, **{key: scale * real})
+        state = site.engine.state
+        assert [cost for event in log if isinstance(event, Labelled) for cost in event.costs].count(0.25) > 10
+        assert site.spending()[0].spent == pytest.approx(paid * 0.02)  # once, and what it really cost
+        assert state_of(fold(log)).facts == state_of(state).facts
+        assert verify(log) == []
+        found.append(whole(state))
+    assert found[0] == found[1]
+
+
+def test_prices_come_in_lists_too_and_are_refused_as_costs_are() -> None:
+    site = Site("router", classifiers={"a": lambda _: "a"}, money=Money(0.5, "USD"), learnt=False)
+    one, two, three = site.classify_many([{"x": 1}, {"x": 2}, {"x": 3}])
+    site.learn_many([one, two], ["a", "a"], [0.5, None], prices=[None, 0.125])
+    assert site.engine.counts.scores["a"].cost == 0.75
+    for options, words in (
+        ({"price": 0.6}, "the price of decision 3 must be a number from 0 to the unit, 0.5 USD"),
+        ({"price": 0.1, "cost": 0.1}, "given without a cost"),
+        ({"price": -0.1}, "from 0 to the unit"),
+    ):
+        with pytest.raises(SettingError, match=words):
+            site.learn(three, "a", **options)
+    with pytest.raises(SettingError, match="prices must be as many as decisions"):
+        site.learn_many([three], ["a"], prices=[])
+    poor = Site("poor", classifiers={"a": lambda _: "a"}, learnt=False)
+    with pytest.raises(SettingError, match="nobody has said what a right label is worth"):
+        poor.learn(poor.classify({"x": 1}), "a", price=0.1)
+    assert site.is_pending(three)
 
 
 def test_a_saved_site_keeps_what_answers_have_cost(tmp_path: Path) -> None:

@@ -254,6 +254,9 @@ async def test_scores_are_told_where_labels_would_be_and_costs_in_money(tmp_path
             ([{"id": "c", "label": "ill", "score": 1}], "one of `label`, `score` and `scores`"),
             ([{"id": "c", "score": 2}], "must be a number from 0 to 1, got 2"),
             ([{"id": "c", "score": "high"}], "Expected `float | null`"),
+            ([{"id": "c", "score": 1, "price": 0.03}], "the price of decision 'c' must be a number from 0 to the unit"),
+            ([{"id": "c", "score": 1, "price": 0.01, "cost": 0.5}], "given without a cost"),
+            ([{"id": "c", "score": 1, "price": -1}], "Expected `float` >= 0"),
             ([{"id": "c", "scores": {"nobody": 1}}], "which is no arm: the arms are 'young', 'any'"),
         ):
             refused = await client.post("/v1/labels", json={"labels": labels})
@@ -287,6 +290,21 @@ async def test_the_budget_stands_in_the_summary_and_in_the_metrics(tmp_path: Pat
     async with running(other, tmp_path) as site, Caller(site) as client:
         (money,) = (await client.summary())["budget"]
         assert (money["amount"], money["spent"]) == (0.002, 0.0)
+
+
+async def test_what_a_decision_cost_may_come_with_its_score_in_money(tmp_path: Path) -> None:
+    setup = a_setup(costs={"young": 0.1, "any": 0.1}, money=Money(0.02, "USD"), learnt=False)
+    async with running(setup, tmp_path) as site, Caller(site) as client:
+        ids = ["a", "b", "c"]
+        await client.decide(*ids)
+        paid: list[dict[str, Any]] = [{"id": "a", "score": 1, "price": 0.005}, {"id": "b", "score": 1, "cost": 0.25}]
+        paid.append({"id": "c", "label": "ill"})
+        assert (await client.ask("/v1/labels", {"labels": paid}))["learnt"] == ids
+        again = await client.ask("/v1/labels", {"labels": [{"id": "a", "score": 1, "price": 0.01}]})
+        assert again["duplicate"] == ["a"]
+        events = [msgspec.json.decode(line) for line in (await client.get("/v1/events")).text.splitlines()]
+        assert [each["costs"] for each in events if each["event"] == "Labelled"] == [[0.25, 0.25, None]]
+        assert sum(each.cost for each in site.counts.scores.values()) == pytest.approx(0.6)
 
 
 async def test_a_price_needs_somebody_who_says_what_a_right_label_is_worth(tmp_path: Path) -> None:

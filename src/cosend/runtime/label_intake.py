@@ -16,6 +16,7 @@ import msgspec
 
 from cosend.algorithm.layout import TAUGHT
 from cosend.checks import any_missing, is_missing, no_score
+from cosend.engine.money import as_cost
 from cosend.engine.scoring import Score
 from cosend.errors import LabelError, Unavailable, in_one_line, shown
 from cosend.runtime.client_requests import id_number
@@ -34,6 +35,7 @@ class Given(NamedTuple):
     label: Any = None
     cost: float | None = None
     score: Score | None = None
+    price: float | None = None  # the cost in money
 
     @property
     def is_missing(self) -> bool:
@@ -129,7 +131,7 @@ class Labelling:
     def _check_learnable(self, given: Sequence[Given]) -> None:
         """Raise if there is something wrong with labels that are learnt in several turns; nothing changes."""
         _, fresh = self._sorted([given])
-        labels, scores = _columns([*fresh.values()])
+        labels, _, scores = self._columns([*fresh.values()])
         self._check(labels)
         self.engine.check_labels([*fresh], labels, scores)
 
@@ -146,16 +148,32 @@ class Labelling:
             self.driver.commits.when_done(request.done, told)
 
     def _settle(self, ids: list[int], given: Sequence[Given]) -> None:
-        labels, scores = _columns(given)
-        costs = [each.cost for each in given]
+        labels, costs, scores = self._columns(given)
         self._check(labels)
         engine = self.engine
         engine.now = time.monotonic()
-        learnt = engine.learn(ids, labels, None if costs.count(None) == len(costs) else costs, scores)
+        learnt = engine.learn(ids, labels, costs, scores)
         self.counts.keep(learnt, self.state.learner.arms.own)
         event = self.driver.commits.position - 1  # that of `learn`
         self.driver.commits.also(LABEL, [(id_, event) for id_ in ids])
         self.driver.run()
+
+    def _columns(
+        self, given: Sequence[Given]
+    ) -> tuple[list[Any], list[float | None] | None, list[Score | None] | None]:
+        """Return labels, None where there is a score, and costs and scores, if there are any."""
+        money = self.driver.setup.money
+        costs = [
+            each.cost if each.price is None else as_cost(money, each.cost, each.price, f"decision {each.id!r}")
+            for each in given
+        ]
+        scores = [each.score for each in given]
+        labels, nothing = [each.label for each in given], len(given)
+        return (
+            labels,
+            None if costs.count(None) == nothing else costs,
+            None if scores.count(None) == nothing else scores,
+        )
 
     def _check(self, truths: Sequence[Any]) -> None:
         truths = [truth for truth in truths if truth is not None]  # else it is a score
@@ -236,12 +254,6 @@ class Labelling:
         others = [name for name in names if not id_number(name)]
         found = {name: id_ for name, id_ in found.items() if id_ not in named}
         return found | (self.index.named(others) if others else {})
-
-
-def _columns(given: Sequence[Given]) -> tuple[list[Any], list[Score | None] | None]:
-    """Return labels, None where there is a score, and scores, if there are any."""
-    scores = [each.score for each in given]
-    return [each.label for each in given], None if scores.count(None) == len(scores) else scores
 
 
 def _fail(request: Request, error: Exception) -> None:

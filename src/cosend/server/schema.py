@@ -67,6 +67,10 @@ class Truth(msgspec.Struct, forbid_unknown_fields=True, gc=False):
         dict[Name, float | None] | msgspec.UnsetType | None,
         Meta(description="the same by arm: for the arm that was used, and for free local models"),
     ] = msgspec.UNSET
+    price: Annotated[
+        Amount | None,
+        Meta(description="the cost in money, where the file of the site says what a right label is worth"),
+    ] = None
 
     def __post_init__(self) -> None:
         unset = (self.label, self.score, self.scores).count(msgspec.UNSET)
@@ -74,11 +78,11 @@ class Truth(msgspec.Struct, forbid_unknown_fields=True, gc=False):
             raise ValueError("a decision gets one of `label`, `score` and `scores`")
 
     @property
-    def known(self) -> tuple[Any, float | None, Any]:
-        """The label, the cost and the score, None for what was not given."""
+    def known(self) -> tuple[Any, float | None, Any, float | None]:
+        """The label, the cost, the score and the price, None for what was not given."""
         if self.label is not msgspec.UNSET:
-            return self.label, self.cost, None
-        return None, self.cost, self.scores if self.score is msgspec.UNSET else self.score
+            return self.label, self.cost, None, self.price
+        return None, self.cost, self.scores if self.score is msgspec.UNSET else self.score, self.price
 
 
 ONE_OF: Final = {"oneOf": [{"required": [name]} for name in ("label", "score", "scores")]}
