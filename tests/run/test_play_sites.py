@@ -153,7 +153,7 @@ def test_real_sites_that_look_at_every_feature_decide_as_the_compiled_replay_doe
 def test_what_a_model_learns_only_where_it_was_used_is_played_item_by_item(tmp_path: Path) -> None:
     prepared = alone_with(tmp_path, LEARNS, site='\nlearns_from = "used"')
     assert prepared.one_by_one == ["'learns' learns from the items that it was used for"]
-    assert {"best local model", "LinUCB"} <= set(result(prepared, play(prepared, others=False))["error_curves"])
+    assert {"best single model", "LinUCB"} <= set(result(prepared, play(prepared, others=False))["error_curves"])
 
 
 LEARNING = (
@@ -254,7 +254,7 @@ def test_baselines_do_without_models_that_learn_what_peers_pass_on_and_this_is_s
     passed_on = "learns also from labels that peers pass on"
     assert first == f"played item by item, because 'first' {passed_on} and 'third' {passed_on}"
     assert "best single model" in second
-    assert "do without 'first' and 'third'" in second
+    assert "do not use 'first' and 'third'" in second
 
 
 def test_whoever_stops_a_run_of_real_sites_gets_only_its_own_policy(tmp_path: Path) -> None:

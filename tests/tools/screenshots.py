@@ -56,8 +56,8 @@ def wait_for_items(running: Browser, url: str) -> None:
     page.close()
 
 
-def take(running: Browser, url: str, name: str, ready: str) -> None:
-    """Take all pictures of a page, as soon as something is there."""
+def take(running: Browser, url: str, name: str, ready: str, last: str = "") -> None:
+    """Take all pictures of a page, as soon as something is there; to the end of its `last` part if one is named."""
     schemes: tuple[Any, ...] = ("light", "dark")
     for width, height in WIDTHS.items():
         for scheme in schemes:
@@ -68,8 +68,9 @@ def take(running: Browser, url: str, name: str, ready: str) -> None:
             page.wait_for_timeout(SETTLE_MS)
             file = IMAGES / f"{name}-{width}-{scheme}.png"
             page.screenshot(path=file, full_page=True)
+            end = page.locator(last).first.bounding_box() if last else None
             context.close()
-            shrink(file, height)
+            shrink(file, round(end["y"] + end["height"]) + 30 if end else height)
 
 
 def shrink(file: Path, height: int) -> None:
@@ -91,7 +92,13 @@ def main() -> None:
                 take(running, f"{url}/dashboard/", "dashboard", '[data-part="where"] svg')
         command = [sys.executable, "-m", "cosend.cli", "run"]  # which the picture shows, without a path of this machine
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd=folder)  # noqa: S603 - our own
-        take(running, (Path(folder) / "out" / "run" / "report.html").as_uri(), "report", "figure svg:visible")
+        take(
+            running,
+            (Path(folder) / "out" / "run" / "report.html").as_uri(),
+            "report",
+            "figure svg:visible",
+            "#flow + figure",
+        )
 
 
 if __name__ == "__main__":

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 SEEDS = 5  # of a built-in network file: enough for an interval
 MOST_SEEDS = 1_000
 SO_FAR = "these are the results so far."
-SILENCE_S = 2.0  # after which a line shows the progress where no bar is seen
+SILENCE_S = 5.0  # after which a line shows the progress where no bar is seen
 
 
 def run(
@@ -145,14 +145,15 @@ def with_seeds(network: NetworkFile, seeds: int) -> list[NetworkFile]:
 
 
 class Bar:
-    """A progress bar over the items of all streams; where no bar is seen, in a file or a pipe, a line every 2 s."""
+    """A progress bar over the items of all streams; where no bar is seen, in a file or a pipe, a line every few seconds."""
 
     def __init__(self, progress: Progress, streams: int) -> None:
         self._progress, self._streams = progress, streams
         self._task = progress.add_task("", total=None, words="")
         self._before, self._items, self._start = 0, 0, 0.0
         self.is_scored = False  # there are no labels
-        self._stream, self._what, self._words, self._said_at = "", "", "", time.monotonic()
+        self._stream, self._what, self._words = "", "", ""
+        self._said, self._said_at = ("", ""), time.monotonic()
 
     def begin(self, number: int, what: str, items: int = 0) -> None:
         """Begin with what is done for a stream, or with playing so many items of it."""
@@ -180,7 +181,8 @@ class Bar:
         self._show(f"{counts}{how_good}, {speed:,.0f} items/s", items)
 
     def _end(self) -> None:
-        if self._progress.disable:
+        if self._progress.disable and self._said != (self._what, self._words):
+            self._said = self._what, self._words
             self._progress.console.print(f"{self._what}: {self._words}", soft_wrap=True)
 
     def _show(self, words: str, items: int) -> None:

@@ -51,7 +51,7 @@ from cosend.text import counted, round_numbers, templates
 PLOTS: Final = ("reward", "error", "use", "flow", "phases")
 FILES: Final = ("report.html", "results.json", *(f"plots/{name}.svg" for name in PLOTS))
 MOST_SITES: Final = 12  # that are drawn
-LINE_INKS: Final = ("var(--c4)", "var(--c3)", "var(--c6)", "var(--c5)")
+LINE_INKS: Final = ("var(--c4)", "var(--c5)", "var(--c3)")
 LEAST_FLOW: Final = 0.5  # percent that can be seen
 LEAST_LEARNING: Final = 2.0  # percent of the items: below, the picture would be empty
 LEAST_NAMED: Final = 0.6  # of the height: below, a name would lie over another colour

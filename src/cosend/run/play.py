@@ -170,10 +170,11 @@ def _choosing(prepared: Prepared, site: int) -> Iterator[Played]:
     values[~prepared.labelled(site)] = np.nan
     learnt_from = np.where(prepared.told(site)[:, None], values, np.nan)
     cells, own = cells_of(prepared, contexts), np.flatnonzero(owners == site)
+    has_peers = len(prepared.network.sites) > 1  # else it is the best single model
     choosing: dict[str, Ints] = {
         "oracle": per_cell_oracle(values, cells),
         "best single model": best_fixed(values),
-        **({"best local model": own[best_fixed(values[:, own])]} if 0 < len(own) < len(owners) else {}),
+        **({"best local model": own[best_fixed(values[:, own])]} if len(own) and has_peers else {}),
         "epsilon-greedy": epsilon_greedy(learnt_from, cells, seed=prepared.network.seed, delay=late),
         "LinUCB": linucb(learnt_from, _as_numbers(prepared, contexts), delays=late),
         "uniform random": uniform_random(values, prepared.network.seed),
