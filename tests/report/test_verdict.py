@@ -46,7 +46,7 @@ def test_the_claim_is_about_routing_next_to_one_model_and_the_rest_is_said_then(
         ),
         pytest.param(
             result_with("best single model", behind_interval=0.2),
-            "about as much as each site's best single model (0.880).",
+            "11% more than each site's best single model (0.880, a difference that may be chance).",
             id="a lead within its interval may be chance",
         ),
         pytest.param(
@@ -81,7 +81,7 @@ def test_a_claim_names_the_policy_of_the_file_and_money_where_there_is_some() ->
     [
         (
             result_with("previous label", mean_reward=0.99, behind=-0.01, behind_in=1),
-            "previous label earns more here: 0.990 per item, and more in 4 of 5 streams.",
+            "previous label earns more here: 0.990 per item, ahead in 4 of 5 streams.",
         ),
         (
             result_with("previous label", seeds=1, mean_reward=0.981, behind=-0.001),
@@ -113,6 +113,8 @@ def test_what_a_reward_is_depends_on_how_answers_are_judged() -> None:
     assert what_rewards_are(made_up(seeds=1)) == (
         "Reward per item: 1 for a correct prediction, minus costs. Means over the sites."
     )
+    alone = made_up(seeds=1) | {"sites": ["solo"]}
+    assert what_rewards_are(alone) == "Reward per item: 1 for a correct prediction, minus costs."
     assert "the score of the answer, minus costs" in what_rewards_are(made_up() | {"known_by": "score"})
     assert "what [reward] in the network file says" in what_rewards_are(made_up() | {"is_accuracy": False})
 

@@ -93,7 +93,7 @@ def run(
         check_ready(out, FILES, "--out")
         several = SEEDS if seed is None and stream is None and is_built_in(file) else 1
         result = play_all(with_seeds(network, seeds or several), folder, new_console(stderr=True))
-        result["made"] = how_it_was_made() | files_of(file, network)
+        result["made"] = how_it_was_made() | files_of(file, stream, network)
         page = write(result, out)
         if as_json:
             typer.echo(json.dumps(result))
@@ -101,7 +101,8 @@ def run(
             typer.echo(markdown(result))
         else:
             show(result, console)
-        console.print()
+        if result["notes"]:
+            console.print()
         for note in result["notes"]:
             console.print(f"{note[:1].upper()}{note[1:]}.")
         console.print(f"\nreport: {printable(page)}")
@@ -121,13 +122,13 @@ def write(result: dict[str, Any], out: Path) -> Path:
         return write_report(result, out)
 
 
-def files_of(file: Path | None, network: NetworkFile) -> dict[str, str]:
+def files_of(file: Path | None, stream: Path | None, network: NetworkFile) -> dict[str, str]:
     """Return the names of the files of a run, as its report shows them."""
     from cosend.config.network_file import is_built_in
 
     name = f"{file or BUILT_IN[0]} (built-in)" if is_built_in(file) else printable(Path(str(file)))
-    recorded = None if network.stream is None else getattr(network.stream, "path", None)
-    return {"network file": name} | ({"recorded data": str(recorded)} if recorded else {})
+    recorded = stream or getattr(network.stream, "path", None)
+    return {"network file": name} | ({"recorded data": printable(Path(recorded))} if recorded else {})
 
 
 def changed(network: NetworkFile, items: int | None, seed: int | None) -> NetworkFile:
@@ -276,7 +277,11 @@ def show(result: dict[str, Any], console: Console) -> None:
     console.print(policies_table(result))
     console.print(Text(what_rewards_are(result), style="dim"))
     console.print()
-    console.print(models_table(result) if len(result["sites"]) == 1 else sites_table(result))
+    if len(result["sites"]) > 1:
+        console.print(sites_table(result))
+    else:
+        console.print(models_table(result))
+        console.print(Text("Alone: the reward per item if the model answered every item.", style="dim"))
     reasons = why(result)
     if reasons:
         console.print(Text(WHEN, style="italic"))
@@ -328,7 +333,7 @@ def models_table(result: dict[str, Any]) -> Table:
     from cosend.report.verdict import learnt_words, price, price_heading, quality
 
     ((site, rows),) = result["models"].items()
-    title = f"Use of models by {result['policy']} at {site}; alone: the reward of the model on all items"
+    title = f"Use of models by {result['policy']} at {site}"
     money = price_heading(result, "cost")
     table = _new_table(["model", "items %", "cost", *([money] if money else []), _quality(result), "alone"], title)
     is_any_learnt = any(map(learnt_words, rows))

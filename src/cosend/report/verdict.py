@@ -80,7 +80,7 @@ def verdict(result: Result) -> str:
     if own is None:
         return "Nothing has been played yet."
     routing = "Routing" if result.get("is_default") else f"Routing with {own['policy']}"
-    claims = [f"{_compared(result, own, rows[name])} {text}" for name, text in _baselines(result, rows)][:1]
+    claims = [f"{_compared(own, rows[name])} {text}" for name, text in _baselines(result, rows)][:1]
     oracle = rows.get("oracle")
     if oracle is not None and 0 < own["mean_reward"] <= oracle["mean_reward"]:
         share = 100 * own["mean_reward"] / oracle["mean_reward"]
@@ -98,15 +98,20 @@ def _baselines(result: Result, rows: Mapping[str, Row]) -> list[tuple[str, str]]
     """Return what routing may be compared with, and how a sentence names it."""
     each = "each site's" if len(result["sites"]) > 1 else "the"
     names = {"best single model": f"{each} best single model", "local only": "local only"}
-    return [(name, f"{text} ({rows[name]['mean_reward']:.3f})") for name, text in names.items() if name in rows]
+    return [(name, f"{text} ({_earned(result, rows[name])})") for name, text in names.items() if name in rows]
 
 
-def _compared(result: Result, own: Row, other: Row) -> str:
+def _earned(result: Result, row: Row) -> str:
+    chance = ", a difference that may be chance" if _may_be_chance(result, row) and row["behind"] else ""
+    return f"{row['mean_reward']:.3f}{chance}"
+
+
+def _compared(own: Row, other: Row) -> str:
     """Return how much more or less a policy earns than another."""
     mine, theirs = own["mean_reward"], other["mean_reward"]
     more = "more" if mine > theirs else "less"
-    if _may_be_chance(result, other) or mine == theirs:
-        return "about as much as"
+    if mine == theirs:
+        return "as much as"
     if theirs <= 0 or abs(mine - theirs) < 0.005 * theirs:
         return f"{abs(mine - theirs):.3f} {more} than"
     return f"{100 * abs(mine - theirs) / theirs:.0f}% {more} than"
@@ -141,7 +146,7 @@ def more(result: Result) -> str:
 
 def _better(result: Result, rival: Row) -> str:
     streams = len(result["seeds"])
-    ahead = f", and more in {streams - rival['behind_in']} of {streams} streams" if streams > 1 else ""
+    ahead = f", ahead in {streams - rival['behind_in']} of {streams} streams" if streams > 1 else ""
     return f"{rival['policy']} earns more here: {rival['mean_reward']:.3f} per item{ahead}."
 
 
@@ -256,8 +261,11 @@ def what_rewards_are(result: Result) -> str:
     if not is_scored(result) and not result.get("is_accuracy", True):
         gain = "what [reward] in the network file says that an answer gains"
     streams = len(result["seeds"])
-    means = f" and {streams} streams, with Student's 95% interval over the streams" if streams > 1 else ""
-    return f"Reward per item: {gain}, minus costs. Means over the sites{means}."
+    means = [*(["the sites"] if len(result["sites"]) > 1 else []), *([f"{streams} streams"] if streams > 1 else [])]
+    over = f" Means over {' and '.join(means)}" + (
+        ", with Student's 95% interval over the streams." if streams > 1 else "."
+    )
+    return f"Reward per item: {gain}, minus costs.{over if means else ''}"
 
 
 def price(result: Result, cost: float | None) -> str:
