@@ -136,6 +136,8 @@ def test_models_are_asked_once_about_every_row_in_batches_and_lines_show_how_far
     monkeypatch.setattr(import_module("cosend.cli.run"), "SILENCE_S", 0.0)
     done = called("run", write(some_rows(3_000)), "--json")
     assert "by-x, 256 of 3,000 rows" in done.stderr  # where there is no terminal
+    assert "routing: 3,000 of 3,000 items, error rate " in done.stderr
+    assert done.stderr.index("routing: ") < done.stderr.index("comparison with: CoS")
     shown = json.loads(done.stdout)
     calls = [int(line) for line in (here / "calls").read_text().split()]
     assert sum(calls) == 2 * 3_000

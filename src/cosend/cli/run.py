@@ -146,7 +146,7 @@ def with_seeds(network: NetworkFile, seeds: int) -> list[NetworkFile]:
 
 
 class Bar:
-    """A progress bar over the items of all streams; where no bar is seen, in a file or a pipe, a line every few seconds."""
+    """A progress bar over the items of all streams; where no bar is seen, as in a file, a line every few seconds."""
 
     def __init__(self, progress: Progress, streams: int) -> None:
         self._progress, self._streams = progress, streams
