@@ -57,7 +57,7 @@ def test_the_verdict_comes_first_then_a_row_for_every_policy_then_the_sites(fini
     done, folder = finished
     assert done.exit_code == 0, done.stderr
     shown = done.stdout
-    assert re.search(r"^Routing earns 0\.\d{3} per item, .* of the oracle\.", shown, re.MULTILINE)
+    assert re.match(r"Routing earns 0\.\d{3} per item, .* of the oracle\. MixedViews,", " ".join(shown.split()))
     assert shown.index(" per item, ") < shown.index("reward per item") < shown.index(f"report: {folder}/report.html")
     for policy in (*POLICIES, "uniform random"):
         row = rf"^ *{policy}(?: \([\w, ]+\))? +0\.\d{{3}} \N{{PLUS-MINUS SIGN}} 0\.\d{{3}} "

@@ -46,7 +46,7 @@ def test_the_claim_is_about_routing_next_to_one_model_and_the_rest_is_said_then(
         ),
         pytest.param(
             result_with("best single model", behind_interval=0.2),
-            "11% more than each site's best single model (0.880, a difference that may be chance).",
+            "11% more than each site's best single model (0.880, perhaps by chance).",
             id="a lead within its interval may be chance",
         ),
         pytest.param(

@@ -102,7 +102,7 @@ def _baselines(result: Result, rows: Mapping[str, Row]) -> list[tuple[str, str]]
 
 
 def _earned(result: Result, row: Row) -> str:
-    chance = ", a difference that may be chance" if _may_be_chance(result, row) and row["behind"] else ""
+    chance = ", perhaps by chance" if _may_be_chance(result, row) and row["behind"] else ""
     return f"{row['mean_reward']:.3f}{chance}"
 
 
