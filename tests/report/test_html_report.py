@@ -202,7 +202,7 @@ def test_figures_name_lines_arms_and_phases_over_axes_in_their_own_units(folder:
         each["train"] = [0.0] * len(each["train"])
     page = page_of(result, tmp_path)
     assert page.count("<title>Which arm") == 2 * len(SITES)  # a map for each site, of two policies
-    assert {"age", "hour", "north", "north_tree"} <= set(texts(tmp_path, "use"))
+    assert {"age", "hour", "north", "north_tree", "no items"} <= set(texts(tmp_path, "use"))
     assert "south" in texts(tmp_path, "use-2")
     assert "a peer was trained" not in texts(tmp_path, "phases")
 

@@ -404,7 +404,7 @@ def flow_chart(
                 y1, y2 = starts[i] + used_left[i] * scale, ends[j] + used_right[j] * scale
                 band = _band(y1, y2, share * scale, (left + BAR + 6, width - left - BAR - 6))
                 drawing.area(band, looks[j]._replace(opacity=0.62 if i == j else 0.34))
-                if share * scale >= 9:
+                if share * scale >= 10.5:
                     drawing.text(left + BAR + 12, y1 + share * scale / 2 + 4, f"{share:.0f}%", size=10)
                 used_left[i] += share
                 used_right[j] += share

@@ -430,4 +430,5 @@ def _map(result: Result, used: Used, site: str, a: int, b: int) -> Drawing:
         patches.append(Patch(*place, looks[arm], tip))
         shown.add(arm)
     legend = [(arm_name(used, site, arm), looks[arm]) for arm in sorted(shown)]
+    legend += [("no items", BACKGROUND)] if len(votes) < across["bins"] * up["bins"] else []
     return map_chart(f"Which arm {site} uses where", site, patches, (_scale(across), _scale(up)), legend)
