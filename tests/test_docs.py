@@ -132,8 +132,8 @@ def test_the_three_numbers_are_those_of_the_table_of_policies() -> None:
     )
     assert found is not None
     table = re.findall(r"^\| \**([^|*]+)\** \| \**([\d.]+) ±", (DOCS / "research/clinics.md").read_text(), flags=re.M)
-    rows = {policy.removesuffix(", knows the future"): reward for policy, reward in table}
-    assert [*found.groups()] == [rows["best fixed"], rows["MixedViews"], rows["oracle per cell"]]
+    rows = {policy.removesuffix(" (hindsight)"): reward for policy, reward in table}
+    assert [*found.groups()] == [rows["best single model"], rows["MixedViews"], rows["oracle"]]
 
 
 @pytest.mark.compiled

@@ -182,9 +182,10 @@ def test_shadow_mode(tmp_path: Path) -> None:
 def test_your_data(tmp_path: Path) -> None:
     seen = done("start/your-data.md", tmp_path)
     rewards = {
-        name: float(reward) for name, reward in re.findall(r"^ (ZoomingKLUCB|best local).*? (0\.\d+) ", seen, re.M)
+        name: float(reward)
+        for name, reward in re.findall(r"^ (ZoomingKLUCB|best single model).*? (0\.\d+) ", seen, re.M)
     }
-    assert rewards["ZoomingKLUCB"] > rewards["best local"] + 0.05  # models that know different people
+    assert rewards["ZoomingKLUCB"] > rewards["best single model"] + 0.05  # models that know different people
     assert (tmp_path / "out" / "run" / "report.html").is_file()
     shown = re.findall(r"^```text\n(.*?)^```", (DOCS / "start/your-data.md").read_text(), flags=re.M | re.S)
     assert [text for text in shown if text not in seen] == []

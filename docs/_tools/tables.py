@@ -24,7 +24,7 @@ def put(page: Path, command: str, text: str) -> None:
 
 
 def first_numbers(results: dict[str, Any], accuracies: str) -> str:
-    """Return the table of the README: the best single model, cosend, and knowing the future.
+    """Return the table of the README: the best single model, cosend, and the oracle.
 
     results     of `cosend run`
     accuracies  what examples/river_pipeline.py prints
@@ -32,11 +32,11 @@ def first_numbers(results: dict[str, Any], accuracies: str) -> str:
     rewards: dict[str, list[float]] = {}
     for row in results["rows"]:
         rewards.setdefault(row["policy"], []).append(row["mean_reward"])
-    single, ours, best = (fmean(rewards[name]) for name in ("best fixed", results["policy"], "oracle per cell"))
+    single, ours, best = (fmean(rewards[name]) for name in ("best single model", results["policy"], "oracle"))
     alone = {name: float(share) for name, share in re.findall(r"(\w+): Accuracy: ([\d.]+)%", accuracies)}
     routing = alone.pop("routing")
     lines = [
-        "| | best single model | cosend | knowing the future |",
+        "| | best single model | cosend | oracle (hindsight) |",
         "|---|---|---|---|",
         "| three clinics, where a call costs 5% of a correct answer: reward per patient "
         f"([all policies](docs/research/clinics.md)) | {single:.3f} | **{ours:.3f}** | {best:.3f} |",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from xml.etree import ElementTree
 
 import pytest
@@ -13,6 +14,8 @@ from cosend.charts.figures import (
     Patch,
     Scale,
     Strip,
+    bar_axis,
+    bar_chart,
     flow_chart,
     line_chart,
     looks_of_arms,
@@ -37,6 +40,29 @@ def test_no_name_of_a_line_covers_another() -> None:
     assert {"first", "second", "0", "100", "age", "a change"} <= set(texts(drawn))
     assert spread([10, 11, 12, 50], 14, 0, 100) == [10, 24, 38, 52]
     assert spread([99, 98, 97], 10, 0, 100) == [100, 90, 80]
+
+
+def test_names_above_lines_are_in_their_order_and_within_the_width() -> None:
+    lines = [Line(name, "red", points=[(0, y), (1, y)]) for name, y in (("low", 0.1), ("high", 0.9), ("a third", 0.5))]
+    for width in (360.0, 720.0):
+        drawn = line_chart("rewards", lines, AGE, (0, 1), title="reward", width=width, names_above=True)
+        assert [text for text in texts(drawn) if text in ("low", "high", "a third")] == ["low", "high", "a third"]
+        assert drawn.width == width
+        assert max(float(x) for x in re.findall(r'x="([\d.]+)"', drawn.inline())) <= width
+
+
+def test_strips_may_have_an_axis_upwards_and_a_legend_each() -> None:
+    strips = [Strip(name, [], legend=[(f"arm of {name}", Look("red"))]) for name in ("north", "south")]
+    up = Scale("share", [(0.0, "0%"), (1.0, "100%")])
+    shown = texts(strip_chart("where", strips, AGE, up=up, width=720.0))
+    assert [shown.count(text) for text in ("0%", "100%", "share", "arm of north", "arm of south")] == [2, 2, 2, 1, 1]
+
+
+def test_bars_end_at_their_values_on_an_axis_with_numbers_at_both_ends() -> None:
+    assert 'width="140.00"' in bar_chart(0.75, 0.01, (0.5, 1.0), "red").inline()
+    assert "<rect" not in bar_chart(0.4, 0.01, (0.5, 1.0), "red").inline()  # an arrow to the left
+    names = [(0.5, "one model"), (1.0, "all")]
+    assert texts(bar_axis((0.5, 1.0), names)) == ["0.5", "0.6", "0.8", "1", "one model", "all"]
 
 
 def test_a_colour_is_a_site_and_its_models_are_shades_of_it() -> None:

@@ -56,7 +56,7 @@ def test_the_network_of_the_page_runs_as_it_stands() -> None:
     shown = result_of("network.toml", *PLAY)
     assert (shown["items"], shown["sites"], shown["policy"]) == (120, ["north", "south"], "ZoomingKLUCB")
     assert shown["notes"] == []
-    assert "oracle per cell" in shown["error_curves"]
+    assert "oracle" in shown["error_curves"]
     rows = Path("visits.csv").read_text().splitlines()
     places = [f"{row},{'south' if n % 4 else 'north'}" for n, row in enumerate(rows[1:])]
     Path("visits.csv").write_text("\n".join([f"{rows[0]},where", *places]) + "\n")

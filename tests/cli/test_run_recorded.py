@@ -83,7 +83,7 @@ SAYS_YES = (
 )
 MORE = '[[sites.classifiers]]\nname = "learns"\nmodel = "models:learns"\n'
 ITEMS = 600
-BASELINES = {"best local", "best fixed", "oracle per cell", "epsilon-greedy", "LinUCB", "uniform random"}
+BASELINES = {"best single model", "oracle", "epsilon-greedy", "LinUCB", "uniform random"}
 
 
 @pytest.fixture(autouse=True)
@@ -135,13 +135,15 @@ def test_models_are_asked_once_about_every_row_in_batches_and_lines_show_how_far
 ) -> None:
     monkeypatch.setattr(import_module("cosend.cli.run"), "SILENCE_S", 0.0)
     done = called("run", write(some_rows(3_000)), "--json")
-    assert "by-x: 256 of 3,000 rows" in done.stderr  # where there is no terminal
+    assert "by-x, 256 of 3,000 rows" in done.stderr  # where there is no terminal
+    assert "routing: 3,000 of 3,000 items, error rate " in done.stderr
+    assert done.stderr.index("routing: ") < done.stderr.index("comparison with: CoS")
     shown = json.loads(done.stdout)
     calls = [int(line) for line in (here / "calls").read_text().split()]
     assert sum(calls) == 2 * 3_000
     assert len(calls) <= 60  # and not one for every row, of every policy
     assert row_of(shown, "MixedViews")["error"] < 5  # it has found which feature says which model is right
-    assert [note for note in shown["notes"] if "what here goes by" in note]
+    assert [note for note in shown["notes"] if "most weight at here: " in note]
 
 
 def test_the_report_of_one_site_has_its_models_by_name_what_made_it_and_no_column_of_zeros(
@@ -163,7 +165,9 @@ def test_the_report_of_one_site_has_its_models_by_name_what_made_it_and_no_colum
     assert "see only the time" in " ".join(above.split())  # before anybody compares
     page = (here / "out" / "run" / "report.html").read_text()
     kept = json.loads((here / "out" / "run" / "results.json").read_text())
-    assert kept["made"] == {"version": VERSION, "date": "1970-01-02T00:00:00+00:00", "command": "cosend run x.toml"}
+    files = {"network file": "network.toml", "recorded data": "rows.jsonl"}
+    made = {"version": VERSION, "date": "1970-01-02T00:00:00+00:00", "command": "cosend run x.toml"}
+    assert kept["made"] == made | files
     for each in (*kept["made"].values(), kept["data"][0][:16]):
         assert each in page
     assert "Sent %" not in page
@@ -199,20 +203,20 @@ def test_rows_without_a_label_are_counted_and_said(here: Path, form: str, missin
     kept = json.loads((here / "out" / "run" / "results.json").read_text())
     assert (kept["items"], kept["unlabelled"]) == (100, 2)
     ones = sum(row["label"] for n, row in enumerate(rows) if n not in (0, 50))
-    assert row_of(kept, "best fixed")["error"] == pytest.approx(100 * min(ones, 98 - ones) / 98)
+    assert row_of(kept, "best single model")["error"] == pytest.approx(100 * min(ones, 98 - ones) / 98)
 
 
 def test_an_unknown_label_counts_nowhere() -> None:
     """Models that are right wherever the label is known have no error and no regret."""
     rows = [row | {"label": "yes" if row["x"] > 0.5 else "no"} for row in some_rows()]
     shown = result_of(write(without(rows, set(range(0, ITEMS, 3))), LATE))
-    best = row_of(shown, "best fixed")
+    best = row_of(shown, "best single model")
     assert (best["error"], best["mean_reward"], best["cost"]) == (0.0, 1.0, 0.0)
-    assert row_of(shown, "oracle per cell")["error"] == 0.0
+    assert row_of(shown, "oracle")["error"] == 0.0
     model, *_ = shown["models"]["here"]
     assert (model["error"], model["alone"]) == (0.0, 1.0)
     assert all(max(curve["error"]) <= 100 for curve in shown["curves"].values())
-    assert set(shown["error_curves"]["best fixed"]["error"]) == {0.0}
+    assert set(shown["error_curves"]["best single model"]["error"]) == {0.0}
 
 
 def test_compiled_and_real_sites_decide_the_same() -> None:

@@ -64,11 +64,11 @@ def test_a_recording_of_scores_is_played_and_nothing_in_it_is_an_error(tmp_path:
     assert (result["known_by"], result["money"]) == ("score", {"unit": 0.02, "currency": "USD"})
     rows = {row["policy"]: row for row in result["overall"]}
     assert all(row["error"] is None and 0 < row["score"] < 1 for row in rows.values())
-    assert rows["MixedViews"]["mean_reward"] > rows["best local"]["mean_reward"] - 0.05
+    assert rows["MixedViews"]["mean_reward"] > rows["best single model"]["mean_reward"] - 0.05
     assert {"previous label", "commonest label"}.isdisjoint(rows)
     said = called("run", file, "--stream", log, "--out", out)
     assert "mean score" in said.output
-    assert "paid USD" in said.output
+    assert "cost USD" in said.output
     page = (out / "report.html").read_text()
     for text in (said.output, page):
         assert not re.search(r"error|label|accura|correct", re.sub(r"<(svg|style).*?</\1>", "", text, flags=re.DOTALL))
@@ -150,7 +150,10 @@ def test_what_answers_are_worth_is_what_policies_earn(tmp_path: Path, reward: st
     result = result_of(file, "--stream", write_log(tmp_path), "--label", "state", "--out", tmp_path / "out")
     assert any("truth: 'well' never occurs" in note for note in result["notes"]) != ("function" in reward)
     rows = {row["policy"]: row for row in result["overall"]}
-    assert (rows["best local"]["error"], rows["best local"]["mean_reward"]) == (100.0, pytest.approx(gain))
+    assert (rows["best single model"]["error"], rows["best single model"]["mean_reward"]) == (
+        100.0,
+        pytest.approx(gain),
+    )
     assert rows["commonest label"]["mean_reward"] == pytest.approx(0.25 if "function" in reward else 1.0)
 
 

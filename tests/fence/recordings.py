@@ -15,7 +15,13 @@ FOLDER = Path(__file__).parent / "recorded"
 DIGITS = 10  # of numbers that are sums or means, whose order of summation may change
 
 # Fields and words that have another name now than in the recordings: the new name, and the recorded one.
-RENAMED: dict[str, str] = {}
+RENAMED: dict[str, str] = {
+    "local only": "never send",
+    "best local model": "best local",
+    "best single model": "best fixed",
+    "oracle": "oracle per cell",
+    "no learnt arms": "nothing learnt",
+}
 
 # Fields that are different in every run, or count what is written to the log; and those that are new.
 VOLATILE = {"up_s", "at", "seconds_per_item", "version", "events", "oldest_event"}

@@ -6,8 +6,8 @@ import math
 from typing import Any
 
 SITES = ("north", "south", "east", "west")
-POLICIES = ("ZoomingKLUCB", "CoS", "never send", "LinUCB", "previous label", "best local", "oracle per cell")
-HINDSIGHT = ("best local", "oracle per cell")
+POLICIES = ("ZoomingKLUCB", "CoS", "local only", "LinUCB", "previous label", "best single model", "oracle")
+HINDSIGHT = ("best single model", "oracle")
 LEARN = ("ZoomingKLUCB", "CoS")
 
 

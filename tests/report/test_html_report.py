@@ -56,7 +56,13 @@ def test_the_folder_has_the_page_the_data_and_the_pictures_and_always_the_same_b
 
 
 def test_the_page_needs_nothing_else_and_fits_phones_and_dark_screens(page: str) -> None:
-    assert not re.search(r"https?:|//|href=|src=|url\(|@import|<script|<link|<iframe", page)
+    script = page[page.index("<script>") : page.index("</script>")]
+    assert not re.search(r"https?:|fetch|import|eval", script)
+    rest = page.replace(script, "")
+    assert not re.search(r"https?:|//|src=|url\(|@import|<link|<iframe", rest)
+    links = re.findall(r'href="([^"]*)"', rest)
+    assert {link for link in links if not link.startswith("#")} == {f"plots/{name}.svg" for name in PLOTS}
+    assert {link[1:] for link in links if link.startswith("#")} == set(re.findall(r' id="(\w+)"', rest))
     assert 'name="viewport"' in page
     assert "prefers-color-scheme: dark" in page
     assert not re.search(r"overflow-x|min-width: \d+(?:rem|px);", page)  # nothing scrolls sideways
@@ -69,7 +75,7 @@ def test_every_name_is_escaped(tmp_path: Path) -> None:
     for context in ((evil,), (evil, evil)):
         result = made_up(sites=(evil, "other"), policies=(evil, "plain"), context=context)
         page = page_of(result | {"title": evil, "notes": [evil], "stopped": evil}, tmp_path)
-        assert "<script" not in page
+        assert page.count("<script") == 1  # which sorts tables
         assert "&lt;script&gt;" in page
 
 
@@ -78,9 +84,36 @@ def test_it_opens_with_the_verdict_and_one_row_per_policy(page: str) -> None:
     table = page[page.index("<table") : page.index("</table>")]
     order = re.findall(r"<tr[^>]*><td>([\w -]+?)(?: <span|<small|</td>)", table)
     assert order == [*(name for name in POLICIES if name not in HINDSIGHT), *HINDSIGHT]
-    assert table.index("these know the future") < table.index("best local")
+    assert table.index("In hindsight") < table.index("<td>best single model")
     assert table.count("best reward") == 1
+    assert re.findall(r"<td>(\w+) <span[^>]*>this run", table) == ["ZoomingKLUCB"]
     assert table.count("&plusmn;") == len(POLICIES)
+
+
+def test_it_begins_with_where_it_comes_from(page: str) -> None:
+    top = page[: page.index('class="verdict"')]
+    for value in ("0.1.0", "2026-01-31T12:00:00+00:00", "cosend run traffic", "0, 1, 2, 3, 4", f"{0:016x}"):
+        assert f"<dd>{value}" in top
+
+
+def test_bars_go_from_the_best_single_model_to_the_oracle_over_an_axis(tmp_path: Path) -> None:
+    result = made_up()
+    rows = {row["policy"]: row for row in result["overall"]}
+    rows["oracle"]["mean_reward"] = 1.0
+    rows["previous label"]["mean_reward"] = 0.5
+    page = page_of(result, tmp_path)
+    table = page[page.index("<table") : page.index("</table>")]
+    bars = {}
+    for row in table.split("<tr")[2:]:
+        name, bar = re.search(r"<td>([\w -]+?)(?: <|<)", row), re.search(r'<rect x="0.00"[^>]*? width="([\d.]+)"', row)
+        if name and bar:
+            bars[name[1]] = float(bar[1])
+    assert bars["oracle"] == 280
+    assert bars["best single model"] == 0
+    assert bars["ZoomingKLUCB"] == pytest.approx(280 * (0.98 - 0.88) / (1 - 0.88), abs=0.1)
+    assert "previous label" not in bars  # an arrow to the left
+    axis = re.findall(r"<text[^>]*>(.*?)</text>", table[: table.index("</thead>")])
+    assert axis == ["0.88", "0.9", "0.95", "1", "best single model", "oracle"]
 
 
 def test_policies_that_cannot_be_told_apart_are_tied_and_one_seed_has_no_interval(tmp_path: Path) -> None:
@@ -94,19 +127,22 @@ def test_policies_that_cannot_be_told_apart_are_tied_and_one_seed_has_no_interva
 
 
 def test_sections_are_named_after_their_policy_and_others_are_there_on_demand(page: str) -> None:
-    assert re.findall(r"<h2>(.*?)</h2>", page) == [
-        "How ZoomingKLUCB learns",
-        "Which model ZoomingKLUCB uses at which age",
-        "Traffic between sites under ZoomingKLUCB",
-        "What ZoomingKLUCB spends on learning",
-        "What ZoomingKLUCB used",
-        "Site by site",
+    sections = re.findall(r'<h2 id="(\w+)">(.*?)</h2>', page)
+    assert [title for _, title in sections] == [
+        "Policies",
+        "Reward over time",
+        "Choice of model by age",
+        "Traffic between sites",
+        "Items used for learning",
+        "Use of models and peers",
+        "Results by site",
     ]
+    assert re.findall(r'<li><a href="#(\w+)">(.*?)</a>', page) == sections
     assert "<summary>The same figures for CoS</summary>" in page
-    assert "<h3>Traffic between sites under CoS</h3>" in page
-    spent = page[page.index("spends on learning</h2>") :]
+    assert "<h3>Traffic between sites</h3>" in page
+    spent = page[page.index("Items used for learning</h2>") :]
     assert "in the first stream" in spent[: spent.index("</figcaption>")]  # the column next to it is a mean over all
-    table = page[page.index("Site by site") :]
+    table = page[page.index("Results by site</h2>") :]
     assert re.findall(r'<th scope="rowgroup"[^>]*>(\w+)<', table) == list(SITES)
     assert table.count("best reward") == len(SITES)
 
@@ -147,20 +183,28 @@ def test_a_run_that_was_stopped_at_once_still_has_a_page_that_says_so(tmp_path: 
 
 def test_figures_name_lines_arms_and_phases_over_axes_in_their_own_units(folder: Path, tmp_path: Path) -> None:
     lines = texts(folder, "error")
-    assert {"ZoomingKLUCB", "CoS", "never send", "oracle per cell", "the mix changes"} <= set(lines)
-    assert not {"LinUCB", "previous label"} & set(lines)
+    named = ["ZoomingKLUCB", "local only", "best single model (hindsight)", "oracle (hindsight)"]
+    assert [text for text in lines if text in named] == named  # in the same order in all charts
+    assert [text for text in texts(folder, "reward") if text in named] == named
+    assert "the mix changes" in lines
+    assert not {"CoS", "LinUCB", "previous label"} & set(lines)
+    assert {"0", "5,000", "10,000", "15,000", "20,000"} <= set(lines)
     strips = texts(folder, "use")
-    assert {*SITES, "0", "50", "100", "age", "model_0", "\N{RIGHTWARDS ARROW} south"} <= set(strips)
+    titles = {f"items of {site}" for site in SITES}
+    assert titles | {"0", "50", "100", "age", "model_0", "\N{RIGHTWARDS ARROW} south"} <= set(strips)
+    assert {"0%", "50%", "100%", "share of items", "no items"} <= set(strips)
+    assert not [text for text in strips if text.endswith("\N{HORIZONTAL ELLIPSIS}")]
     assert "<title>model_0: 90 of 130 items</title>" in (folder / "plots" / "use.svg").read_text()
-    assert "to train a peer" in texts(folder, "phases")
+    assert {"a peer was trained", "0%", "100%"} <= set(texts(folder, "phases"))
     result = made_up(context=("age", "hour"), bins=4)
     result["use"]["north"]["arms"][0] = "north_tree"
     for each in result["phases"].values():
         each["train"] = [0.0] * len(each["train"])
     page = page_of(result, tmp_path)
     assert page.count("<title>Which arm") == 2 * len(SITES)  # a map for each site, of two policies
-    assert {"age", "hour", "north", "tree"} <= set(texts(tmp_path, "use"))
-    assert "to train a peer" not in texts(tmp_path, "phases")
+    assert {"age", "hour", "north", "north_tree", "no items"} <= set(texts(tmp_path, "use"))
+    assert "south" in texts(tmp_path, "use-2")
+    assert "a peer was trained" not in texts(tmp_path, "phases")
 
 
 def test_of_many_axes_the_two_most_spread_are_drawn() -> None:

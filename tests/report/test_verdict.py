@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from cosend.report.verdict import WHEN, learnt_words, markdown, more, setting, verdict, why
+from cosend.report.verdict import WHEN, learnt_words, markdown, more, setting, verdict, what_rewards_are, why
 from tests.report import made_up
 
-ALONE = "With only its own best model, each site would earn 0.880."
+SENDS = "ZoomingKLUCB, the default policy, sends 60% of the items to peers; without peers (local only) it earns 0.940."
+ORACLE = "The oracle earns 0.860: it knows the best model for each cell, and nothing else."
 
 
 def result_with(policy: str, seeds: int = 5, **facts: Any) -> dict[str, Any]:
@@ -18,65 +19,104 @@ def result_with(policy: str, seeds: int = 5, **facts: Any) -> dict[str, Any]:
     return result
 
 
-def test_a_policy_that_is_best_is_compared_with_the_local_models_and_the_next() -> None:
+def test_the_claim_is_about_routing_next_to_one_model_and_the_rest_is_said_then() -> None:
     result = made_up()
-    assert verdict(result) == f"ZoomingKLUCB, the default policy, earns the most: 0.980 per item. {ALONE}"
-    assert more(result) == (
-        "ZoomingKLUCB sends 60% of the items to peers. Next comes CoS, 0.020 behind, and behind in 5 of 5 streams."
-    )
+    assert verdict(result) == "Routing earns 0.980 per item, 11% more than each site's best single model (0.880)."
+    assert more(result) == f"{SENDS} {ORACLE}"
     sentences = markdown(result).partition("\n\n")[0]  # each on a line
     assert " ".join(sentences.split("\n")) == f"{verdict(result)} {more(result)}"
-    assert len(sentences.split("\n")) == 4
+    assert len(sentences.split("\n")) == 3
     alone = result | {"sites": result["sites"][:1]}
-    assert more(alone).startswith("The site's best model alone would earn 0.880. Next comes CoS")
-    assert "peers" not in more(alone)
+    assert verdict(alone).endswith("11% more than the best single model (0.880).")
+    assert more(alone) == f"The policy is ZoomingKLUCB, the default. {ORACLE}"
 
 
 @pytest.mark.parametrize(
-    ("result", "first", "then"),
+    ("result", "claim"),
     [
         pytest.param(
-            result_with("oracle per cell", mean_reward=0.99),
-            "ZoomingKLUCB, the default policy, earns the most",
-            "Knowing the best model for every cell in advance would earn 0.990.",
-            id="the oracle never wins, but says what could be earned",
+            result_with("oracle", mean_reward=0.99),
+            "11% more than each site's best single model (0.880) and 99% of the oracle.",
+            id="less than the oracle",
         ),
         pytest.param(
-            result_with("CoS", behind_interval=0.03),
-            "ZoomingKLUCB, the default policy, earns the most",
-            "Next comes CoS, 0.020 behind, which may be chance.",
+            result_with("oracle", mean_reward=0.981),
+            "11% more than each site's best single model (0.880) and 99.9% of the oracle.",
+            id="not all of it while there is a difference",
+        ),
+        pytest.param(
+            result_with("best single model", behind_interval=0.2),
+            "11% more than each site's best single model (0.880, perhaps by chance).",
             id="a lead within its interval may be chance",
         ),
         pytest.param(
-            result_with("previous label", mean_reward=0.99, behind=-0.01, behind_in=0),
-            f"previous label earns the most: 0.990 per item. ZoomingKLUCB, the default policy, earns 0.980. {ALONE}",
-            "ZoomingKLUCB sends 60% of the items to peers.",
-            id="a policy that clearly earns more comes first",
+            result_with("best single model", mean_reward=0.99, behind=-0.01),
+            "1% less than each site's best single model (0.990).",
+            id="a loss",
         ),
         pytest.param(
-            result_with("previous label", mean_reward=0.981, behind=-0.001, behind_in=0),
-            "ZoomingKLUCB, the default policy, earns 0.980 per item. With only",
-            "previous label earns 0.981, a difference that may be chance.",
-            id="a policy that earns more by chance comes after",
+            result_with("best single model", mean_reward=-0.02, behind=1.0),
+            "1.000 more than each site's best single model (-0.020).",
+            id="no share of nothing",
         ),
         pytest.param(
-            result_with("previous label", seeds=1, mean_reward=0.981, behind=-0.001),
-            "previous label earns the most: 0.981 per item.",
-            "ZoomingKLUCB sends 60% of the items to peers.",
-            id="with one stream nothing is called chance",
+            made_up(policies=("ZoomingKLUCB", "local only")), "2% more than local only (0.960).", id="no model is known"
         ),
-        pytest.param(made_up(policies=("CoS",)), "CoS earns 0.980 per item.", "", id="nothing to compare with"),
-        pytest.param(made_up() | {"overall": []}, "Nothing has been played yet.", "", id="nothing was played"),
     ],
 )
-def test_what_comes_first_and_what_is_said_then(result: dict[str, Any], first: str, then: str) -> None:
-    assert verdict(result).startswith(first)
-    assert more(result).endswith(then)
+def test_the_claim_is_no_larger_than_the_difference(result: dict[str, Any], claim: str) -> None:
+    assert verdict(result) == f"Routing earns 0.980 per item, {claim}"
 
 
-def test_one_stream_claims_nothing_about_others() -> None:
-    assert more(made_up(seeds=1)).endswith("Next comes CoS, 0.020 behind.")
+def test_a_claim_names_the_policy_of_the_file_and_money_where_there_is_some() -> None:
+    assert verdict(made_up(policies=("CoS",))) == "Routing with CoS earns 0.980 per item."
+    assert verdict(made_up() | {"overall": []}) == "Nothing has been played yet."
+    assert more(made_up() | {"overall": []}) == ""
+    paid = made_up(policies=("CoS",)) | {"money": {"unit": 0.02, "currency": "USD"}}
+    assert verdict(paid) == "Routing with CoS earns 0.980 per item (0.0196 USD)."
+
+
+@pytest.mark.parametrize(
+    ("result", "then"),
+    [
+        (
+            result_with("previous label", mean_reward=0.99, behind=-0.01, behind_in=1),
+            "previous label earns more here: 0.990 per item, ahead in 4 of 5 streams.",
+        ),
+        (
+            result_with("previous label", seeds=1, mean_reward=0.981, behind=-0.001),
+            "previous label earns more here: 0.981 per item.",
+        ),
+        (result_with("previous label", mean_reward=0.981, behind=-0.001), ""),  # may be chance: the table says tied
+    ],
+)
+def test_what_clearly_earns_more_is_named_below_the_claim(result: dict[str, Any], then: str) -> None:
+    assert "previous" not in verdict(result)
+    assert more(result) == " ".join(filter(None, [SENDS, then, ORACLE]))
+
+
+def test_the_setting_names_the_seed_of_one_stream() -> None:
     assert setting(made_up(seeds=1)).endswith("context: age \N{MIDDLE DOT} 1 seed: 0")
+
+
+def test_a_table_in_markdown_has_all_that_is_tied_in_bold() -> None:
+    table = markdown(result_with("CoS", mean_reward=0.975))
+    assert "| **ZoomingKLUCB** | **0.980 ± 0.004** |" in table
+    assert "| **CoS** | **0.975 ± 0.004** |" in table
+    assert "| local only | 0.940 ± 0.004 |" in table
+    assert "| *best single model (hindsight)* |" in table
+    assert "tied for the best reward" in table
+    assert "tied" not in markdown(made_up())
+
+
+def test_what_a_reward_is_depends_on_how_answers_are_judged() -> None:
+    assert what_rewards_are(made_up(seeds=1)) == (
+        "Reward per item: 1 for a correct prediction, minus costs. Means over the sites."
+    )
+    alone = made_up(seeds=1) | {"sites": ["solo"]}
+    assert what_rewards_are(alone) == "Reward per item: 1 for a correct prediction, minus costs."
+    assert "the score of the answer, minus costs" in what_rewards_are(made_up() | {"known_by": "score"})
+    assert "what [reward] in the network file says" in what_rewards_are(made_up() | {"is_accuracy": False})
 
 
 def part(items: float, right: float, known: float | None = None, **own: float) -> dict[str, Any]:
@@ -97,25 +137,28 @@ KEPT = part(880, 800, fast=700, grown=790)
     [
         (
             part(120, 109, fast=60, grown=89),
-            "north asks west for 12% of its items: there west is right 91%, its own best, grown, 74%, and a call "
-            "costs 5%.",
+            "north asks west about 12% of its items: on these, west is right 91% of the time, "
+            "north's own best arm (grown) 74%, and a call costs 5%.",
         ),
         (
             part(120, 109, fast=60, grown=108),
-            "north asks west for 12% of its items: there west is right 91%, its own best, grown, 90%, and a call "
-            "costs 5%, which is more than it gains.",
+            "north asks west about 12% of its items: on these, west is right 91% of the time, "
+            "north's own best arm (grown) 90%, and a call costs 5%, which is more than it gains.",
         ),
         (
             part(120, 109, fast=84, slow=95),
-            "north asks west for 12% of its items: there west is right 91%, its own best, fast, 70%, and a call "
-            "costs 5%.",
+            "north asks west about 12% of its items: on these, west is right 91% of the time, "
+            "north's own best arm (fast) 70%, and a call costs 5%.",
         ),
-        (part(120, 109), "north asks west for 12% of its items: there west is right 91%, and a call costs 5%."),
-        (part(120, 0, 0, fast=0), "north asks west for 12% of its items; a call costs 5%."),
+        (
+            part(120, 109),
+            "north asks west about 12% of its items: on these, west is right 91% of the time, and a call costs 5%.",
+        ),
+        (part(120, 0, 0, fast=0), "north asks west about 12% of its items; a call costs 5%."),
         (
             part(12, 9, fast=6),
-            "north keeps 88% of its items: there its own best, grown, is right 90%, and a peer would have to be right "
-            "95% to be worth a call at 5%.",
+            "north keeps 88% of its items: on these, its own best arm (grown) is right 90% of the time, and a "
+            "peer would have to be right 95% of the time to be worth a call that costs 5%.",
         ),
     ],
 )
@@ -127,10 +170,8 @@ def test_the_peer_that_is_asked_most_comes_first_and_who_only_tries_one_asks_nob
     found = reasons(KEPT, west=part(30, 20, fast=10), east=part(90, 80, fast=50))
     assert [each.split()[2] for each in found] == ["east", "west"]
     none = part(19, 10, fast=10)
-    assert reasons(part(981, 960, fast=960), west=none)[0].endswith(
-        "and no peer can be so much better that a call at 5% pays."
-    )
-    assert reasons(part(981, 900, fast=0), west=none)[0].startswith("north keeps 98% of its items: there")
+    assert reasons(part(981, 960, fast=960), west=none)[0].endswith("so no peer can be worth a call that costs 5%.")
+    assert reasons(part(981, 900, fast=0), west=none)[0].startswith("north keeps 98% of its items: on these")
     assert reasons(part(981, 0, 0), west=none) == ["north keeps 98% of its items; a call costs 5%."]
     assert "a call costs nothing" in reasons(KEPT, 0.0, west=part(30, 20, fast=10))[0]
     assert why(made_up()) == []
@@ -174,7 +215,9 @@ def test_gains_that_are_not_right_or_wrong_are_told_as_they_are() -> None:
         why({"why": {"north": {**known, "kept": KEPT, "peers": each}}}) for each in (peers, {"west": part(0, 0)})
     )
     assert asked == [
-        "north asks west for 12% of its items: there west gains 0.91, its own best, slow, 0.88 at a cost of 0.10, "
-        "and a call costs 0.02."
+        "north asks west about 12% of its items: on these, west gains 0.91, north's own best arm (slow) 0.88 at a "
+        "cost of 0.10, and a call costs 0.02."
     ]
-    assert kept[0].endswith("grown, gains 0.90, and a peer would have to gain 0.92 to be worth a call at 0.02.")
+    assert kept[0].endswith(
+        "(grown) gains 0.90, and a peer would have to gain 0.92 to be worth a call that costs 0.02."
+    )

@@ -39,7 +39,7 @@ def test_labels_come_for_about_the_share_and_all_items_count(prepared: Prepared)
     assert learnt == [prepared.told(site).sum() for site in range(3)]
     shown = result(prepared, outcome)
     assert (
-        "labels come for a share of the items only, 10% at school and 10% at seniors; all items count"
+        "true labels arrive for 10% of the items at school and 10% of the items at seniors; the results count all items"
         in (shown["notes"])
     )
 
@@ -49,7 +49,7 @@ def test_with_all_labels_nothing_changes(prepared: Prepared) -> None:
     assert whole.comes[whole.arrivals >= 0].all()
     assert whole.delays == whole.network.label_delay
     assert prepared.contexts.tolist() == whole.contexts.tolist()
-    assert not any("labels come for a share" in note for note in whole.notes)
+    assert not any("true labels arrive for" in note for note in whole.notes)
 
 
 def test_the_compiled_simulation_and_real_sites_learn_from_the_same_labels(prepared: Prepared) -> None:
@@ -70,7 +70,7 @@ def test_what_is_played_of_the_first_items_alone_is_the_beginning_of_the_whole(p
 
 def test_without_peers_a_site_keeps_what_it_learns_itself(prepared: Prepared) -> None:
     outcome = play(prepared, others=False)
-    alone = [each for each in outcome.played if each.policy == "never send"]
+    alone = [each for each in outcome.played if each.policy == "local only"]
     assert [each.site for each in alone] == ["school", "town", "seniors"]
     assert not any(each.sent.any() or each.paid.any() for each in alone)
     town = np.nanmean(outcome.first.own[1], axis=0)

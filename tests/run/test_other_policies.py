@@ -27,7 +27,7 @@ POLICIES = {
 # Pictures take longest. What differs in them is how many axes a cell has and what policies are called.
 DRAWN = ("Zooming", "CoS")
 NOW = [*POLICIES][3:4]
-BASELINES = ("oracle per cell", "best fixed", "epsilon-greedy", "LinUCB", "uniform random", "previous label")
+BASELINES = ("oracle", "best single model", "epsilon-greedy", "LinUCB", "uniform random", "previous label")
 
 
 @pytest.mark.parametrize("context", ["previous_label", "two axes"])

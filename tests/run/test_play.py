@@ -118,7 +118,7 @@ def check_same(prepared: Prepared) -> Outcome:
     compiled = play(prepared)
     lived = play(prepared._replace(one_by_one=["a test wants it"]))
     assert [*map(list, lived.first.arms)] == [*map(list, compiled.first.arms)]
-    played = [each for each in compiled.played if each.policy != "never send"]  # which is left out item by item
+    played = [each for each in compiled.played if each.policy != "local only"]  # which is left out item by item
     assert len(lived.played) == len(played)
     for ours, theirs in zip(lived.played, played, strict=True):
         assert (ours.policy, ours.site) == (theirs.policy, theirs.site)
@@ -156,18 +156,18 @@ def test_the_summary_has_a_row_for_every_site_and_policy_and_its_numbers_add_up(
     shown = result(prepared, outcome)
     assert prepared.arrivals.tolist() == [[n, n, n] for n in range(300)]  # rows do not say where they arrive
     own = {"CoS", "CellKLUCB", "ZoomingKLUCB", "MixedViews"}
-    policies = own | {"oracle per cell", "best fixed", "epsilon-greedy", "LinUCB", "uniform random", "AdaBoost"}
-    policies |= {"SWA 100", "previous label", "commonest label", "best local", "never send"}
+    policies = own | {"oracle", "best single model", "epsilon-greedy", "LinUCB", "uniform random", "AdaBoost"}
+    policies |= {"SWA 100", "previous label", "commonest label", "best local model", "local only"}
     found = [(row["site"], row["policy"]) for row in shown["rows"]]
     assert sorted(found) == sorted((site, policy) for site in ("north", "east", "south") for policy in policies)
-    best = {row["site"]: row["mean_reward"] for row in shown["rows"] if row["policy"] == "oracle per cell"}
+    best = {row["site"]: row["mean_reward"] for row in shown["rows"] if row["policy"] == "oracle"}
     for row in shown["rows"]:
         assert row["mean_reward"] == pytest.approx(1 - row["error"] / 100 - row["cost"] / 300)
         assert row["regret"] == pytest.approx(300 * (best[row["site"]] - row["mean_reward"]), abs=1e-9)
         assert (row["training"] is None) == (row["policy"] not in own)
-        if row["policy"] == "oracle per cell":
+        if row["policy"] == "oracle":
             assert row["regret"] == 0
-        if row["policy"] == "best fixed":
+        if row["policy"] == "best single model":
             assert row["regret"] >= -1e-9
 
 

@@ -20,7 +20,7 @@ from tests.run.test_play import check_same
 
 pytestmark = pytest.mark.compiled
 
-NEEDS_ANSWERS = {"oracle per cell", "best fixed", "epsilon-greedy", "LinUCB", "uniform random", "AdaBoost", "SWA 100"}
+NEEDS_ANSWERS = {"oracle", "best single model", "epsilon-greedy", "LinUCB", "uniform random", "AdaBoost", "SWA 100"}
 MODULE = """
 from river.naive_bayes import GaussianNB
 from river.tree import HoeffdingTreeClassifier
@@ -153,7 +153,7 @@ def test_real_sites_that_look_at_every_feature_decide_as_the_compiled_replay_doe
 def test_what_a_model_learns_only_where_it_was_used_is_played_item_by_item(tmp_path: Path) -> None:
     prepared = alone_with(tmp_path, LEARNS, site='\nlearns_from = "used"')
     assert prepared.one_by_one == ["'learns' learns from the items that it was used for"]
-    assert {"best local", "LinUCB"} <= set(result(prepared, play(prepared, others=False))["error_curves"])
+    assert {"best single model", "LinUCB"} <= set(result(prepared, play(prepared, others=False))["error_curves"])
 
 
 LEARNING = (
@@ -205,9 +205,9 @@ def test_opinions_in_the_context_are_played_item_by_item_and_others_do_without(t
         used = [made.arm for name, made, _ in turns if name == site.name]
         assert outcome.first.arms[number].tolist() == [*map(site.learner.arms.number, used)]
     found = result(prepared, outcome)
-    assert {"CoS", "CellKLUCB", "nothing learnt"} <= {row["policy"] for row in found["rows"]}
+    assert {"CoS", "CellKLUCB", "no learnt arms"} <= {row["policy"] for row in found["rows"]}
     assert found["goes_by"][-2 - (EVERY in axes) :][:2] == ["confidence of stack", "what first says"]
-    assert "hears what classifiers say. All others" in found["others_see"]
+    assert "sees the opinions of the models. All others" in found["others_see"]
     known = "the other axes of the file" if axes else "the time"
     assert found["others_see"].endswith(f"see only {known}.")
     write_report(found, tmp_path / "report.html")
@@ -230,7 +230,7 @@ def test_what_sites_learn_themselves_is_as_in_a_network_of_sites_and_beside_it_i
         assert outcome.first.arms[number].tolist() == [*map(site.learner.arms.number, used)]
         assert outcome.first.learners[number].cells() == site.learner.cells()
     names = [each.policy.name for each in outcome.others]
-    assert names == ["nothing learnt", "CoS", "CellKLUCB", "ZoomingKLUCB"]
+    assert names == ["no learnt arms", "CoS", "CellKLUCB", "ZoomingKLUCB"]
     assert [*map(list, outcome.others[0].arms)] == [*map(list, without.arms)]
 
 
@@ -245,16 +245,16 @@ def test_the_same_run_twice_is_the_same_because_every_play_begins_with_the_model
 def test_baselines_do_without_models_that_learn_what_peers_pass_on_and_this_is_said(tmp_path: Path) -> None:
     prepared = network_of(tmp_path, *LEARNING)
     shown = result(prepared, play(prepared))
-    assert set(shown["error_curves"]) >= {"MixedViews", "CoS", "oracle per cell", "best fixed", "LinUCB"}
+    assert set(shown["error_curves"]) >= {"MixedViews", "CoS", "oracle", "best single model", "LinUCB"}
     assert all(row["regret"] is None for row in shown["rows"])
-    (best,) = [row for row in shown["rows"] if (row["site"], row["policy"]) == ("south", "best local")]
+    (best,) = [row for row in shown["rows"] if (row["site"], row["policy"]) == ("south", "best local model")]
     right = np.array([item["age"] > 60 for item in prepared.rows]) == (prepared.items.labels == "ill")
     assert best["error"] == pytest.approx(100 * (1 - right.mean()))  # of the only one that stays as it is
     first, second = shown["notes"]
     passed_on = "learns also from labels that peers pass on"
     assert first == f"played item by item, because 'first' {passed_on} and 'third' {passed_on}"
-    assert "best fixed" in second
-    assert "do without 'first' and 'third'" in second
+    assert "best single model" in second
+    assert "do not use 'first' and 'third'" in second
 
 
 def test_whoever_stops_a_run_of_real_sites_gets_only_its_own_policy(tmp_path: Path) -> None:
@@ -278,12 +278,12 @@ def test_a_category_has_a_cell_for_every_value_also_for_the_baselines(tmp_path: 
     assert prepared.all_known
     outcome = play(prepared)
     shown = result(prepared, outcome)
-    assert set(shown["error_curves"]) >= {"oracle per cell", "LinUCB", "epsilon-greedy", "ZoomingKLUCB", "CoS"}
+    assert set(shown["error_curves"]) >= {"oracle", "LinUCB", "epsilon-greedy", "ZoomingKLUCB", "CoS"}
     if not also:
         codes = prepared.contexts[prepared.rows_of(0)][:, 0]
         values = prepared.right[prepared.rows_of(0)] - prepared.costs(0)
         best = sum(max(values[codes == code].sum(axis=0)) for code in (0, 1, 2))
-        (row,) = [r for r in shown["rows"] if (r["site"], r["policy"]) == ("north", "oracle per cell")]
+        (row,) = [r for r in shown["rows"] if (r["site"], r["policy"]) == ("north", "oracle")]
         assert row["mean_reward"] == pytest.approx(best / 200)
         zooming = next(each for each in outcome.others if each.policy.name == "ZoomingKLUCB")
         assert len(zooming.learners[0].cells()) == 3
@@ -297,7 +297,7 @@ def test_a_model_that_fails_on_some_rows_is_an_arm_that_fails(tmp_path: Path) ->
     shown = result(prepared, play(prepared))
     assert "'first' cannot label every row (classifier 'first' failed: ValueError: too old)" in shown["notes"][0]
     assert set(shown["error_curves"]) >= NEEDS_ANSWERS - {"AdaBoost", "SWA 100"}
-    (best,) = [row for row in shown["rows"] if (row["site"], row["policy"]) == ("north", "best local")]
+    (best,) = [row for row in shown["rows"] if (row["site"], row["policy"]) == ("north", "best local model")]
     right = np.array([item["age"] <= 90 for item in prepared.rows]) & (prepared.items.labels == "well")
     assert best["error"] == pytest.approx(100 * (1 - right.mean()))  # no answer is a wrong one
 
@@ -329,10 +329,8 @@ def test_what_the_others_know_is_noted_beside_a_policy_that_looks_at_every_featu
     prepared = network_of(tmp_path, (AGE, axes))
     shown = result(prepared, play(prepared))
     assert (shown["policy"], shown["goes_by"][-1]) == ("MixedViews", "every feature")
-    assert any(note.startswith("what north goes by: ") for note in shown["notes"])
-    assert shown["others_see"] == (
-        f"MixedViews looks at every feature. All others, the oracle per cell too, see only {known}."
-    )
+    assert any(note.startswith("most weight at north: ") for note in shown["notes"])
+    assert shown["others_see"] == (f"MixedViews sees every feature. All others, the oracle included, see only {known}.")
     page = write_report(shown, tmp_path / "out").read_text()
     assert page.index(f"see only {known}") < page.index("<table")
 

@@ -3,7 +3,7 @@
 Each kind of chart is a function from plain values to a `Drawing`. Places on axes are numbers in [0, 1], so that a chart
 knows nothing about units.
 
-A figure is as wide as a phone, so that its words can be read there; on a wide screen it is scaled up. A site has one
+A figure is as wide as a phone unless it is given another width, so that its words can be read there. A site has one
 colour in all figures, and its models are shades of it. The colours follow Okabe and Ito, so that colour-blind people
 can tell them apart; on dark screens they are lighter. Colours and fonts come from `charts.css`, which the page
 includes, and which `Drawing.standalone` puts into the file of a single figure.
@@ -23,6 +23,7 @@ CSS: Final = files(__package__).joinpath("charts.css").read_text(encoding="utf-8
 COLOURS: Final = 8  # c0 to c7 of charts.css
 SHADES: Final = (1.0, 0.66, 0.42, 0.28)
 WIDTH: Final = 360.0
+WIDE: Final = 720.0  # on a screen
 LETTER, BOLD_LETTER = 6.4, 7.4  # about the width of a letter, and of a bold one, in the widest font
 HATCH: Final = (
     '<defs><pattern id="unsure" width="5" height="5" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">'
@@ -32,6 +33,7 @@ LEFT: Final = 34.0  # room for the numbers beside a line chart
 EDGE: Final = 8.0
 ROW: Final = 16.0  # height of a line of a legend
 MOST_NAME: Final = 140.0  # room for the names of lines
+SAMPLE: Final = 18.0  # of a line, beside its name
 Span = tuple[float, float]
 
 
@@ -133,7 +135,8 @@ class Drawing:
     def standalone(self) -> str:
         """Return the figure as a file with its own style and background."""
         background = '<rect width="100%" height="100%" fill="var(--back)"/>'
-        size = f' width="{_short(1.8 * self.width)}" height="{_short(1.8 * self.height)}"'
+        scale = max(1.0, 1.8 * WIDTH / self.width)
+        size = f' width="{_short(scale * self.width)}" height="{_short(scale * self.height)}"'
         return self._svg(f"<style>{CSS}</style>{background}", f' xmlns="http://www.w3.org/2000/svg"{size}')
 
     def _svg(self, head: str, more: str = "") -> str:
@@ -190,6 +193,7 @@ class Strip(NamedTuple):
     patches: Sequence[Patch]
     note: str = ""  # at the right end of the title
     height: float = 46.0
+    legend: Sequence[tuple[str, Look]] = ()  # below it
 
 
 Legend = Sequence[tuple[str, Look]]
@@ -209,18 +213,24 @@ def line_chart(
     least_room: float = 0.0,
     mark: tuple[float, str] | None = None,
     height: float = 250.0,
+    width: float = WIDTH,
+    names_above: bool = False,
 ) -> Drawing:
     """Draw lines, each with its name at its end; the last line lies under all others.
 
-    floor       where the vertical axis begins; without it, a little below the lowest value
-    least_room  how much room there is at least above and below the values
-    mark        a place on the horizontal axis, and what happened there
+    floor        where the vertical axis begins; without it, a little below the lowest value
+    least_room   how much room there is at least above and below the values
+    mark         a place on the horizontal axis, and what happened there
+    names_above  the names are above the lines, in the order of the lines, so that two charts have them in the same one
     """
-    drawing = Drawing(height, words)
+    longest = max(width_of(line.name, bold=line.is_main) for line in lines)
+    per_row = max(1, int((width - EDGE) / (longest + SAMPLE + 14)))
+    above = ROW * -(-len(lines) // per_row) if names_above else 0.0
+    drawing = Drawing(height + above, words, width=width)
     names = [short_text(line.name) for line in lines]
-    top, bottom = 38.0 if title else 12.0, height - (38.0 if across.name else 24.0)
-    longest = max(width_of(name, bold=line.is_main) for line, name in zip(lines, names, strict=True))
-    right = WIDTH - min(MOST_NAME, 12 + longest)
+    top, bottom = (38.0 if title else 12.0) + above, height + above - (38.0 if across.name else 24.0)
+    room_for_names = max(width_of(name, bold=line.is_main) for line, name in zip(lines, names, strict=True))
+    right = width - (2.5 * EDGE if names_above else min(MOST_NAME, 12 + room_for_names))
     values = [value for line in lines for _, value in line.points]
     room = max(least_room, (max(values) - min(values)) * 0.06 or 0.05)
     low, high = min(values) - room if floor is None else floor, max(values) + room
@@ -238,15 +248,21 @@ def line_chart(
     for place, text in across.ticks:
         at = LEFT + place * (right - LEFT)
         drawing.text(at, bottom + 15, text, "soft", "start" if width_of(text) / 2 > at else "middle")
-    drawing.text((LEFT + right) / 2, height - 5, across.name, "soft", "middle")
+    drawing.text((LEFT + right) / 2, drawing.height - 5, across.name, "soft", "middle")
     if mark is not None:
         drawing.line(x(mark[0]), top - 4, x(mark[0]), bottom, "turn")
         drawing.text(x(mark[0]), top - 8, mark[1], "soft", "middle", size=10)
     for line in reversed(lines):
         drawing.curve([(x(a), y(b)) for a, b in line.points], line.ink, line.width, line.dashed)
+    if names_above:
+        for n, line in enumerate(lines):
+            at, base = 4 + n % per_row * (longest + SAMPLE + 14), 30 + ROW * (n // per_row)
+            drawing.curve([(at, base - 4), (at + SAMPLE, base - 4)], line.ink, line.width, line.dashed)
+            drawing.text(at + SAMPLE + 5, base, line.name, "strong" if line.is_main else "")
+        return drawing
     ends = [y(line.points[-1][1]) for line in lines]
     for line, name, end, place in zip(lines, names, ends, spread(ends, 14, top + 4, bottom), strict=True):
-        drawing.line(right + 2, end, right + 8, place)
+        drawing.curve([(right + 2, end), (right + 8, place)], line.ink, 1)
         drawing.text(right + 10, place + 4, name, "strong" if line.is_main else "", ink=line.ink)
     return drawing
 
@@ -254,23 +270,43 @@ def line_chart(
 # Strips and maps
 
 
-def strip_chart(words: str, strips: Sequence[Strip], scale: Scale, legend: Legend = ()) -> Drawing:
-    """Draw patches along one axis, a strip for each row."""
+def strip_chart(
+    words: str,
+    strips: Sequence[Strip],
+    scale: Scale,
+    legend: Legend = (),
+    *,
+    up: Scale | None = None,
+    width: float = WIDTH,
+) -> Drawing:
+    """Draw patches along one axis, a strip for each row.
+
+    up  the axis of every strip, from bottom to top; its name is at the right end of the title
+    """
     heads = [22.0 if strip.title else 6.0 for strip in strips]
-    base = sum(heads) + sum(strip.height for strip in strips)
-    drawing, top, wide = Drawing(base + 38 + _height(legend), words), 0.0, WIDTH - 2 * EDGE
-    for strip, head in zip(strips, heads, strict=True):
+    below = [_height(strip.legend, width) for strip in strips]
+    base = sum(heads) + sum(strip.height for strip in strips) + sum(below) + (18.0 if any(below) else 0.0)
+    left = EDGE if up is None else LEFT + 4
+    height = base + (12 if any(below) else 38) + _height(legend, width)
+    drawing, top, wide = Drawing(height, words, width=width), 0.0, width - left - EDGE
+    for strip, head, more in zip(strips, heads, below, strict=True):
         top += head
-        drawing.text(EDGE, top - 7, strip.title, "strong")
-        drawing.text(WIDTH - EDGE, top - 7, strip.note, "soft", "end")
-        drawing.box(EDGE, top, wide, strip.height, BACKGROUND, radius=3)
+        drawing.text(left, top - 7, strip.title, "strong")
+        drawing.text(width - EDGE, top - 7, strip.note or (up.name if up else ""), "soft", "end")
+        frame = (left, top, wide, strip.height)
+        drawing.box(*frame, BACKGROUND, radius=3)
         for patch in strip.patches:
-            _fill(drawing, patch, (EDGE, top, wide, strip.height))
+            _fill(drawing, patch, frame)
         for patch in strip.patches:
-            _write(drawing, patch, (EDGE, top, wide, strip.height))
+            _write(drawing, patch, frame)
+        for place, text in up.ticks if up else ():
+            drawing.text(left - 5, top + 8 + (strip.height - 8) * (1 - place), text, "soft", "end")
         top += strip.height
-    _ticks_below(drawing, scale, EDGE, wide, base + 15)
-    _draw_legend(drawing, legend, base + 50)
+        last = strip is strips[-1]
+        _draw_legend(drawing, strip.legend, top + (50 if last else 16), left)
+        top += more
+    _ticks_below(drawing, scale, left, wide, base - (below[-1] + 18 if any(below) else 0) + 15)
+    _draw_legend(drawing, legend, base + 50, left)
     return drawing
 
 
@@ -315,18 +351,23 @@ def _ticks_below(drawing: Drawing, scale: Scale, left: float, wide: float, base:
     letters = max(2, int(wide / max(1, len(scale.ticks)) / LETTER))
     for place, text in scale.ticks:
         x = left + wide * place
-        anchor = "start" if x < 20 else "end" if x > WIDTH - 20 else "middle"
+        anchor = "start" if x < 20 else "end" if x > drawing.width - 20 else "middle"
         drawing.text(x, base, short_text(text, letters), "soft", anchor)
     drawing.text(left + wide / 2, base + 16, scale.name, "strong", "middle")
 
 
-def _height(legend: Legend) -> float:
-    return 12 + ROW * -(-len(legend) // 2) if legend else 0.0
+def _height(legend: Legend, width: float = WIDTH) -> float:
+    return 12 + ROW * -(-len(legend) // _columns(width)) if legend else 0.0
 
 
-def _draw_legend(drawing: Drawing, legend: Legend, top: float) -> None:
+def _columns(width: float) -> int:
+    return int(width // 180)
+
+
+def _draw_legend(drawing: Drawing, legend: Legend, top: float, left: float = EDGE) -> None:
+    columns = _columns(drawing.width)
     for n, (name, look) in enumerate(legend):
-        x, y = EDGE + (n % 2) * WIDTH / 2, top + ROW * (n // 2)
+        x, y = left + n % columns * (drawing.width - left + EDGE) / columns, top + ROW * (n // columns)
         drawing.box(x, y - 9, 11, 11, look, radius=2)
         drawing.text(x + 17, y, short_text(name, 26))
 
@@ -337,7 +378,11 @@ FLOW_LEFT, BAR, GAP, FLOW_TOP = 78.0, 9.0, 12.0, 22.0
 
 
 def flow_chart(
-    sites: Sequence[str], percent: Sequence[Sequence[float]], notes: Mapping[str, str] | None = None
+    sites: Sequence[str],
+    percent: Sequence[Sequence[float]],
+    notes: Mapping[str, str] | None = None,
+    *,
+    width: float = WIDTH,
 ) -> Drawing:
     """Draw a band from every site to each site that answers its items; a site is as high as all of its items.
 
@@ -346,9 +391,10 @@ def flow_chart(
     """
     scale = max(22.0, min(62.0, 320.0 / len(sites))) / 100
     taken = [sum(row[j] for row in percent) for j in range(len(sites))]
-    drawing = Drawing(scale * 100 * len(sites) + GAP * (len(sites) - 1) + 30, "Who sends how much to whom")
-    drawing.text(FLOW_LEFT, 12, "arrive at", "soft", "end")
-    drawing.text(WIDTH - FLOW_LEFT, 12, "answered by", "soft")
+    drawing = Drawing(scale * 100 * len(sites) + GAP * (len(sites) - 1) + 30, "Traffic between sites", width=width)
+    left, letters = FLOW_LEFT * width / WIDTH, int(13 * width / WIDTH)
+    drawing.text(left, 12, "arrive at", "soft", "end")
+    drawing.text(width - left, 12, "answered by", "soft")
     starts, ends = _tops([100.0] * len(sites), scale), _tops(taken, scale)
     looks = looks_of_arms(sites, sites)
     used_left, used_right = [0.0] * len(sites), [0.0] * len(sites)
@@ -356,19 +402,20 @@ def flow_chart(
         for j, share in enumerate(row):
             if share > 0:
                 y1, y2 = starts[i] + used_left[i] * scale, ends[j] + used_right[j] * scale
-                drawing.area(_band(y1, y2, share * scale), looks[j]._replace(opacity=0.62 if i == j else 0.34))
-                if share * scale >= 9:
-                    drawing.text(FLOW_LEFT + BAR + 12, y1 + share * scale / 2 + 4, f"{share:.0f}%", size=10)
+                band = _band(y1, y2, share * scale, (left + BAR + 6, width - left - BAR - 6))
+                drawing.area(band, looks[j]._replace(opacity=0.62 if i == j else 0.34))
+                if share * scale >= 10.5:
+                    drawing.text(left + BAR + 12, y1 + share * scale / 2 + 4, f"{share:.0f}%", size=10)
                 used_left[i] += share
                 used_right[j] += share
     for n, site in enumerate(sites):
-        drawing.box(FLOW_LEFT + 6, starts[n], BAR, 100 * scale, looks[n], radius=2)
-        drawing.box(WIDTH - FLOW_LEFT - BAR - 6, ends[n], BAR, max(taken[n] * scale, 1.0), looks[n], radius=2)
+        drawing.box(left + 6, starts[n], BAR, 100 * scale, looks[n], radius=2)
+        drawing.box(width - left - BAR - 6, ends[n], BAR, max(taken[n] * scale, 1.0), looks[n], radius=2)
         middle, has_note = starts[n] + 50 * scale, scale > 0.24
-        name, note = short_text(site, 13), (notes or {}).get(site, f"keeps {percent[n][n]:.0f}%")
-        drawing.text(FLOW_LEFT, middle + (0 if has_note else 4), name, "strong", "end")
-        drawing.text(FLOW_LEFT, middle + 13, note if has_note else "", "soft", "end", size=10)
-        drawing.text(WIDTH - FLOW_LEFT, ends[n] + taken[n] * scale / 2 + 4, name, "strong")
+        name, note = short_text(site, letters), (notes or {}).get(site, f"keeps {percent[n][n]:.0f}%")
+        drawing.text(left, middle + (0 if has_note else 4), name, "strong", "end")
+        drawing.text(left, middle + 13, note if has_note else "", "soft", "end", size=10)
+        drawing.text(width - left, ends[n] + taken[n] * scale / 2 + 4, name, "strong")
     return drawing
 
 
@@ -376,21 +423,46 @@ def _tops(sizes: Sequence[float], scale: float) -> list[float]:
     return [FLOW_TOP + sum(sizes[:n]) * scale + n * GAP for n in range(len(sizes))]
 
 
-def _band(y1: float, y2: float, height: float) -> str:
-    x1, x2, middle = FLOW_LEFT + BAR + 6, WIDTH - FLOW_LEFT - BAR - 6, WIDTH / 2
+def _band(y1: float, y2: float, height: float, across: Span) -> str:
+    (x1, x2), middle = across, sum(across) / 2
     there = f"M{x1:.1f} {y1:.2f}C{middle:.1f} {y1:.2f} {middle:.1f} {y2:.2f} {x2:.1f} {y2:.2f}"
     low1, low2 = y1 + height, y2 + height
     return f"{there}V{low2:.2f}C{middle:.1f} {low2:.2f} {middle:.1f} {low1:.2f} {x1:.1f} {low1:.2f}Z"
 
 
-def interval_chart(value: float, half: float, ends: Span, ink: str) -> Drawing:
-    """Draw a value with its interval on a line from one end to the other."""
+BAR_WIDTH: Final = 280.0
 
-    def x(at: float) -> float:
-        return 2.0 + 196.0 * (at - ends[0]) / (ends[1] - ends[0] or 1)
 
-    drawing = Drawing(16, f"{value:.3f}", width=200)
-    drawing.line(0, 8, 200, 8, "grid")
-    drawing.curve([(x(value - half), 8), (x(value + half), 8)], ink, 5, opacity=0.4)
-    drawing.dot(x(value), 8, ink, 2.8)
+def bar_chart(value: float, half: float, ends: Span, ink: str) -> Drawing:
+    """Draw a bar from the left end to a value, and the interval of that; an arrow if the value is further left."""
+    drawing = Drawing(16, f"{value:.3f}", width=BAR_WIDTH)
+    drawing.line(0.5, 0, 0.5, 16, "axis")
+    drawing.line(BAR_WIDTH - 0.5, 0, BAR_WIDTH - 0.5, 16, "axis")
+    if value < ends[0]:
+        drawing.area("M8 4L1 8L8 12Z", Look("var(--soft)", 0.7))
+        return drawing
+    drawing.box(0, 4, _along(value, ends), 8, Look(ink, 0.45))
+    if half:
+        drawing.curve([(_along(value - half, ends), 8), (_along(value + half, ends), 8)], ink, 1.4)
+    drawing.dot(_along(value, ends), 8, ink, 2.6)
     return drawing
+
+
+def bar_axis(ends: Span, names: Sequence[tuple[float, str]]) -> Drawing:
+    """Draw the axis of bars: the numbers of both ends and round ones between them, and names above some places."""
+    drawing = Drawing(28, "from {:.3f} to {:.3f}".format(*ends), width=BAR_WIDTH)
+    between = [value for value in round_numbers(*ends, 5) if 40 < _along(value, ends) < BAR_WIDTH - 40]
+    for value in (ends[0], *between, ends[1]):
+        drawing.text(_along(value, ends), 25, f"{value:.3f}".rstrip("0").rstrip("."), "soft", _anchor(value, ends))
+    for value, name in names:
+        drawing.text(_along(value, ends), 10, name, "", _anchor(value, ends))
+    return drawing
+
+
+def _along(value: float, ends: Span) -> float:
+    return min(1.0, max(0.0, (value - ends[0]) / (ends[1] - ends[0] or 1))) * BAR_WIDTH
+
+
+def _anchor(value: float, ends: Span) -> str:
+    x = _along(value, ends)
+    return "start" if x < 30 else "end" if x > BAR_WIDTH - 50 else "middle"

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 SEEDS = 5  # of a built-in network file: enough for an interval
 MOST_SEEDS = 1_000
 SO_FAR = "these are the results so far."
-SILENCE_S = 2.0  # after which a line shows the progress where no bar is seen
+SILENCE_S = 5.0  # after which a line shows the progress where no bar is seen
 
 
 def run(
@@ -93,7 +93,7 @@ def run(
         check_ready(out, FILES, "--out")
         several = SEEDS if seed is None and stream is None and is_built_in(file) else 1
         result = play_all(with_seeds(network, seeds or several), folder, new_console(stderr=True))
-        result["made"] = how_it_was_made()
+        result["made"] = how_it_was_made() | files_of(file, stream, network)
         page = write(result, out)
         if as_json:
             typer.echo(json.dumps(result))
@@ -101,9 +101,11 @@ def run(
             typer.echo(markdown(result))
         else:
             show(result, console)
+        if result["notes"]:
+            console.print()
         for note in result["notes"]:
-            console.print(note)
-        console.print(f"report: {printable(page)}")
+            console.print(f"{note[:1].upper()}{note[1:]}.")
+        console.print(f"\nreport: {printable(page)}")
     if "stopped" in result:
         console.print(result["stopped"])
         raise typer.Exit(STOPPED)
@@ -118,6 +120,15 @@ def write(result: dict[str, Any], out: Path) -> Path:
     except KeyboardInterrupt:
         result.setdefault("stopped", "Stopped after the last item: the results are complete.")
         return write_report(result, out)
+
+
+def files_of(file: Path | None, stream: Path | None, network: NetworkFile) -> dict[str, str]:
+    """Return the names of the files of a run, as its report shows them."""
+    from cosend.config.network_file import is_built_in
+
+    name = f"{file or BUILT_IN[0]} (built-in)" if is_built_in(file) else printable(Path(str(file)))
+    recorded = stream or getattr(network.stream, "path", None)
+    return {"network file": name} | ({"recorded data": printable(Path(recorded))} if recorded else {})
 
 
 def changed(network: NetworkFile, items: int | None, seed: int | None) -> NetworkFile:
@@ -135,23 +146,34 @@ def with_seeds(network: NetworkFile, seeds: int) -> list[NetworkFile]:
 
 
 class Bar:
-    """A progress bar over the items of all streams; where no bar is seen, in a file or a pipe, a line now and then."""
+    """A progress bar over the items of all streams; where no bar is seen, as in a file, a line every few seconds."""
 
     def __init__(self, progress: Progress, streams: int) -> None:
         self._progress, self._streams = progress, streams
         self._task = progress.add_task("", total=None, words="")
         self._before, self._items, self._start = 0, 0, 0.0
         self.is_scored = False  # there are no labels
-        self._what, self._words, self._said_at = "", "", time.monotonic()
+        self._stream, self._what, self._words = "", "", ""
+        self._said, self._said_at = ("", ""), time.monotonic()
 
     def begin(self, number: int, what: str, items: int = 0) -> None:
         """Begin a step of a stream, or, with a number of items, play it."""
-        self._what = f"stream {number + 1} of {self._streams}: {what}" if self._streams > 1 else what
+        self._stream = f"stream {number + 1} of {self._streams}: " if self._streams > 1 else ""
+        self._what = f"{self._stream}{what}"
         self._before, self._items, self._start = number * items, items, time.perf_counter()
         self._progress.update(self._task, description=self._what, total=items * self._streams or None)
 
     def asking(self, model: str, done: int, rows: int) -> None:
-        self._show(f"{model}: {done:,} of {rows:,} rows", 0)
+        self._show(f"{model}, {done:,} of {rows:,} rows", 0)
+
+    def comparing(self, policy: str) -> None:
+        """Say what is played for comparison, after all items of the stream."""
+        compared = f"{self._stream}comparison with"
+        if self._what != compared:
+            self._end()
+            self._what = compared
+            self._progress.update(self._task, description=compared)
+        self._show(policy, self._items)
 
     def reached(self, items: int, errors: float) -> None:
         speed = items / max(1e-9, time.perf_counter() - self._start)
@@ -159,8 +181,9 @@ class Bar:
         how_good = f"mean score {1 - errors:.3f}" if self.is_scored else f"error rate {100 * errors:.1f}%"
         self._show(f"{counts}{how_good}, {speed:,.0f} items/s", items)
 
-    def end(self) -> None:
-        if self._progress.disable:
+    def _end(self) -> None:
+        if self._progress.disable and self._said != (self._what, self._words):
+            self._said = self._what, self._words
             self._progress.console.print(f"{self._what}: {self._words}", soft_wrap=True)
 
     def _show(self, words: str, items: int) -> None:
@@ -168,7 +191,7 @@ class Bar:
         self._progress.update(self._task, completed=self._before + items, words=words)
         if self._progress.disable and time.monotonic() - self._said_at >= SILENCE_S:
             self._said_at = time.monotonic()
-            self.end()
+            self._end()
 
 
 @contextmanager
@@ -201,7 +224,6 @@ def play_all(networks: Sequence[NetworkFile], folder: Path, console: Console) ->
                 done.append(result)
                 if stopped:
                     break
-                bar.end()
     except KeyboardInterrupt:
         if not done:
             raise
@@ -225,7 +247,7 @@ def play_one(prepared: Prepared, bar: Bar, *, first_of: int) -> tuple[dict[str, 
         bar.reached(int((prepared.places[:slots] >= 0).sum()), errors)
 
     try:
-        return one_stream(prepared, play(prepared, watch)), ""
+        return one_stream(prepared, play(prepared, watch, comparing=bar.comparing)), ""
     except KeyboardInterrupt:
         if not first_of:
             raise
@@ -244,7 +266,7 @@ def show(result: dict[str, Any], console: Console) -> None:
     """Print the verdict, a row for every policy, and below them the sites."""
     from rich.text import Text
 
-    from cosend.report.verdict import WHEN, more, setting, verdict, why
+    from cosend.report.verdict import WHEN, more, setting, verdict, what_rewards_are, why
 
     console.print()
     console.print(Text(verdict(result), style="bold"))
@@ -253,7 +275,13 @@ def show(result: dict[str, Any], console: Console) -> None:
     if result["others_see"]:
         console.print(Text(result["others_see"]))
     console.print(policies_table(result))
-    console.print(models_table(result) if len(result["sites"]) == 1 else sites_table(result))
+    console.print(Text(what_rewards_are(result), style="dim"))
+    console.print()
+    if len(result["sites"]) > 1:
+        console.print(sites_table(result))
+    else:
+        console.print(models_table(result))
+        console.print(Text("Alone: the reward per item if the model answered every item.", style="dim"))
     reasons = why(result)
     if reasons:
         console.print(Text(WHEN, style="italic"))
@@ -277,24 +305,26 @@ def _quality(result: dict[str, Any]) -> str:
 
 
 def policies_table(result: dict[str, Any]) -> Table:
-    """Return one row for every policy, best reward first, and below them what knows the future."""
-    from cosend.report.verdict import KNOWS, is_best, knowing, mark_of_best, playing, sends
+    """Return one row for every policy, best reward first, and below them those in hindsight."""
+    from cosend.report.verdict import is_best, knowing, mark_of_best, playing, sends
 
     sent, rows = sends(result), playing(result)
     table = _new_table(["policy", "reward per item", _quality(result), *(["sent %"] if sent else [])])
     for n, row in enumerate(rows):
-        style = "bold green" if is_best(row, rows) else "bold" if row["policy"] == result["policy"] else ""
-        mark = f" ({mark_of_best(rows)})" if is_best(row, rows) else ""
+        is_own, is_first = row["policy"] == result["policy"], is_best(row, rows)
+        marks = ", ".join(["this run"] * is_own + [mark_of_best(rows)] * is_first)
+        mark = f" ({marks})" if marks else ""
+        style = " ".join(["bold"] * is_own + ["green"] * is_first)
         table.add_row(*_cells(row, mark, sent), style=style, end_section=n == len(rows) - 1)
     for row in knowing(result):
-        table.add_row(*_cells(row, f" ({KNOWS})", sent), style="dim")
+        table.add_row(*_cells(row, "", sent), style="dim")
     return table
 
 
 def _cells(row: Row, mark: str, sent: bool) -> list[str]:
-    from cosend.report.verdict import quality, reward_text
+    from cosend.report.verdict import quality, reward_text, shown
 
-    cells = [f"{row['policy']}{mark}", reward_text(row), quality(row)]
+    cells = [f"{shown(row)}{mark}", reward_text(row), quality(row)]
     return [*cells, f"{row['sent']:.0f}"] if sent else cells
 
 
@@ -303,9 +333,9 @@ def models_table(result: dict[str, Any]) -> Table:
     from cosend.report.verdict import learnt_words, price, price_heading, quality
 
     ((site, rows),) = result["models"].items()
-    title = f"what {result['policy']} used at {site}, and the reward of each model alone"
-    money = price_heading(result, "paid")
-    table = _new_table(["model", "items %", "paid", *([money] if money else []), _quality(result), "alone"], title)
+    title = f"Use of models by {result['policy']} at {site}"
+    money = price_heading(result, "cost")
+    table = _new_table(["model", "items %", "cost", *([money] if money else []), _quality(result), "alone"], title)
     is_any_learnt = any(map(learnt_words, rows))
     if is_any_learnt:
         table.add_column("")
@@ -322,10 +352,10 @@ def sites_table(result: dict[str, Any]) -> Table:
     """Return one row for every site: the policy of the run, and what the site could do alone."""
     from cosend.report.verdict import quality, sends
 
-    alone = [name for name in ("never send", "best local", "oracle per cell") if _rows_of(result, name)]
+    alone = [name for name in ("local only", "best single model", "oracle") if _rows_of(result, name)]
     sent = sends(result)
     headings = ["site", "reward", _quality(result), *(["sent %"] if sent else []), *alone]
-    table = _new_table(headings, f"{result['policy']} at each site, and the reward of others there")
+    table = _new_table(headings, f"{result['policy']} at each site, and the rewards of others there")
     for site, own in _rows_of(result, result["policy"]).items():
         rewards = [_rows_of(result, name).get(site) for name in alone]
         others = ["" if row is None else f"{row['mean_reward']:.3f}" for row in rewards]

@@ -12,28 +12,35 @@ from __future__ import annotations
 import math
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import groupby
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
 from cosend.charts.figures import (
+    BACKGROUND,
     CSS,
+    EDGE,
+    LEFT,
+    WIDE,
+    WIDTH,
     Drawing,
     Line,
     Look,
     Patch,
     Scale,
     Strip,
+    bar_axis,
+    bar_chart,
     flow_chart,
-    interval_chart,
     line_chart,
     looks_of_arms,
     map_chart,
     strip_chart,
+    width_of,
 )
 from cosend.checks import check_path
 from cosend.errors import SettingError
@@ -44,12 +51,14 @@ from cosend.text import counted, round_numbers, templates
 PLOTS: Final = ("reward", "error", "use", "flow", "phases")
 FILES: Final = ("report.html", "results.json", *(f"plots/{name}.svg" for name in PLOTS))
 MOST_SITES: Final = 12  # that are drawn
-LINE_INKS: Final = ("var(--c4)", "var(--c3)", "var(--c6)", "var(--c5)")
+LINE_INKS: Final = ("var(--c4)", "var(--c5)", "var(--c3)")
 LEAST_FLOW: Final = 0.5  # percent that can be seen
 LEAST_LEARNING: Final = 2.0  # percent of the items: below, the picture would be empty
+LEAST_NAMED: Final = 0.6  # of the height: below, a name would lie over another colour
+LEAST_USED: Final = 0.01  # of the items of a site: below, an arm has no line in the legend
 PHASES: Final = (
-    ("explore", "to try an arm", Look("var(--c1)", 0.9)),
-    ("train", "to train a peer", Look("var(--c3)", 0.9)),
+    ("explore", "an arm was tried", Look("var(--c1)", 0.9)),
+    ("train", "a peer was trained", Look("var(--c3)", 0.9)),
 )
 NOTHING: Final = "\N{EN DASH}"  # in a cell without a number
 # Of the table of sites: key, title, decimals, whether a phone has room for it, meaning.
@@ -62,7 +71,7 @@ COLUMNS: Final[Sequence[Column]] = (
     ("cost", "Cost", 1, False, "the cost of all arms that were used, in total"),
     ("training", "Training %", 2, False, "items used to train a peer"),
     ("exploration", "Exploration %", 2, False, "items on which an arm was tried to learn its accuracy"),
-    ("regret", "Regret", 1, False, "reward lost, in total, against always using the best arm of each cell"),
+    ("regret", "Regret", 1, False, "reward lost, in total, against the oracle; negative where a policy earns more"),
 )
 MEANINGS_OF_SCORES: Final = {
     "mean_reward": "per item: the score of the answer, minus the cost of the arm that was used",
@@ -70,6 +79,25 @@ MEANINGS_OF_SCORES: Final = {
 }
 View: TypeAlias = Mapping[str, Any]  # what one policy did: phases, use, flows
 Used: TypeAlias = Mapping[str, Any]  # by one site: arms, owners, cells, counts
+
+
+class Figure(NamedTuple):
+    """One figure as a screen shows it, and as a phone does."""
+
+    wide: Drawing
+    phone: Drawing
+
+
+Figures: TypeAlias = dict[str, list[Figure]]
+
+
+def for_phones(figures: Figures) -> Figures:
+    """Return figures of one width for all screens, where they are many."""
+    return {key: [Figure(each.phone, each.phone) for each in drawn] for key, drawn in figures.items()}
+
+
+def in_both_widths(draw: Callable[[float], Drawing]) -> Figure:
+    return Figure(draw(WIDE), draw(WIDTH))
 
 
 def write_report(result: Result, folder: Path) -> Path:
@@ -80,12 +108,18 @@ def write_report(result: Result, folder: Path) -> Path:
     data = msgspec.json.format(msgspec.json.encode(result)).decode()  # NaN becomes null
     with writing(folder):
         (folder / "plots").mkdir(parents=True, exist_ok=True)
-        for name in (*PLOTS, "score"):
+        for name in (*PLOTS, "score", *(f"use-{n}" for n in range(2, MOST_SITES + 1))):
             (folder / "plots" / f"{name}.svg").unlink(missing_ok=True)  # of an earlier report in the same folder
-        for name, drawings in figures.items():
-            _write(folder / "plots" / f"{name}.svg", drawings[0].standalone())
+        for name, drawn in figures.items():
+            for n, figure in enumerate(drawn, start=1):
+                _write(folder / "plots" / f"{plot_name(name, n)}.svg", figure.wide.standalone())
         _write(folder / "results.json", data + "\n")
         return _write(folder / "report.html", page)
+
+
+def plot_name(key: str, number: int) -> str:
+    """Return the name of a file for a figure; the first of several of a kind has the name of the kind."""
+    return key if number == 1 else f"{key}-{number}"
 
 
 def _write(path: Path, text: str) -> Path:
@@ -124,12 +158,11 @@ def writing(folder: Path, setting: str = "folder") -> Iterator[None]:
 # The page
 
 
-def _page(result: Result, figures: Mapping[str, list[Drawing]]) -> str:
+def _page(result: Result, figures: Figures) -> str:
     rows, apart = words.playing(result), words.knowing(result)
     everyone, own, every = [*rows, *apart], few_lines(result), every_line(result)
-    ends = [row["mean_reward"] + sign * (row["reward_interval"] or 0) for row in everyone for sign in (-1, 1)]
-    span = (min(ends), max(ends)) if ends else (0.0, 1.0)
-    others = {policy: figures_of_policy(result, view) for policy, view in result["others"].items()}
+    ends, names = ends_of_bars(result)
+    others = {policy: for_phones(figures_of_policy(result, view)) for policy, view in result["others"].items()}
     without = {quality_of(result, other=True), *([] if words.sends(result) else ["sent"])}
     page = templates(__package__)
     page.filters["number"] = _number
@@ -141,10 +174,13 @@ def _page(result: Result, figures: Mapping[str, list[Drawing]]) -> str:
         rows=rows,
         apart=apart,
         sends=words.sends(result),
-        intervals={row["policy"]: _interval(row, span) for row in everyone},
+        bars={row["policy"]: _bar(row, result, ends) for row in everyone},
+        axis_of_bars=bar_axis(ends, names),
+        is_any_below=any(row["mean_reward"] < ends[0] for row in everyone),
+        plot_name=plot_name,
         streams=len(result["seeds"]),
         figures=figures,
-        every_policy=line_figure(result, "reward", every) if len(every) > len(own) else None,
+        every_policy=line_figure(result, "reward", every, names_above=False) if len(every) > len(own) else None,
         others={policy: drawn for policy, drawn in others.items() if drawn},
         axes=" and ".join(result["context"][:2]),
         columns=[_in_words(column, result) for column in COLUMNS if column[0] not in without],
@@ -162,9 +198,19 @@ def _number(value: float | None, decimals: int) -> str:
     return f"{value:,.{decimals}f}" if value is not None and math.isfinite(value) else NOTHING
 
 
-def _interval(row: Row, ends: tuple[float, float]) -> Drawing:
-    ink = "var(--soft)" if row["hindsight"] else "var(--c0)"
-    return interval_chart(row["mean_reward"], row["reward_interval"] or 0.0, ends, ink)
+def ends_of_bars(result: Result) -> tuple[tuple[float, float], list[tuple[float, str]]]:
+    """Return from where to where the bars of rewards go, from the best single model to the oracle, and their names."""
+    known = {row["policy"]: row["mean_reward"] for row in result["overall"]}
+    names = [(known[name], name) for name in ("best single model", "oracle") if name in known]
+    low, high = known.get("best single model"), max(known.values(), default=1.0)
+    if low is None or not high > low:
+        low = min(0.0, *known.values()) if known else 0.0
+    return (low, high), [(value, name) for value, name in names if low <= value]
+
+
+def _bar(row: Row, result: Result, ends: tuple[float, float]) -> Drawing:
+    ink = "var(--c0)" if row["policy"] == result["policy"] else "var(--soft)"
+    return bar_chart(row["mean_reward"], row["reward_interval"] or 0.0, ends, ink)
 
 
 def _site_rows(result: Result, site: str) -> list[dict[str, Any]]:
@@ -182,26 +228,25 @@ def _or_lowest(value: float | None) -> float:
 # Figures
 
 
-def figures_of_run(result: Result) -> dict[str, list[Drawing]]:
-    found: dict[str, list[Drawing]] = {}
+def figures_of_run(result: Result) -> Figures:
+    found: Figures = {}
     lines = few_lines(result)
     if lines:
         found = {key: [line_figure(result, key, lines)] for key in ("reward", quality_of(result))}
     return found | figures_of_policy(result, result)
 
 
-def figures_of_policy(result: Result, view: View) -> dict[str, list[Drawing]]:
-    found: dict[str, list[Drawing]] = {}
+def figures_of_policy(result: Result, view: View) -> Figures:
+    found: Figures = {}
     if any(used["cells"] for used in view["use"].values()):
         found["use"] = use_figures(result, view)
-    percent = view["flows"]["percent"]
+    sites, percent = view["flows"]["from"][:MOST_SITES], view["flows"]["percent"]
     if any(share >= LEAST_FLOW for i, row in enumerate(percent) for j, share in enumerate(row) if i != j):
-        found["flow"] = [
-            flow_chart(view["flows"]["from"][:MOST_SITES], [row[:MOST_SITES] for row in percent[:MOST_SITES]])
-        ]
+        shares = [row[:MOST_SITES] for row in percent[:MOST_SITES]]
+        found["flow"] = [in_both_widths(lambda width: flow_chart(sites, shares, width=width))]
     learning = [a + b for each in view["phases"].values() for a, b in zip(each["train"], each["explore"], strict=True)]
     if learning and sum(learning) / len(learning) >= LEAST_LEARNING:
-        found["phases"] = [phases_figure(view)]
+        found["phases"] = [in_both_widths(lambda width: phases_figure(view, width))]
     return found
 
 
@@ -211,18 +256,15 @@ def quality_of(result: Result, *, other: bool = False) -> str:
 
 
 def few_lines(result: Result) -> list[Line]:
-    """Return the policies worth a line: that of the run, the best other, without peers or learning, the paper's."""
+    """Return the policies worth a line: that of the run, a better one, itself without peers, and those in hindsight."""
     rows = {row["policy"]: row for row in result["overall"] if row["policy"] in result["curves"]}
     own = result["policy"]
-    others = [row for row in rows.values() if not row["hindsight"] and row["policy"] != own]
-    best = [max(others, key=lambda row: row["mean_reward"])["policy"]] if others else []
-    names = dict.fromkeys(
-        [*best, "CoS", "never send", "nothing learnt", "best fixed" if "never send" not in rows else ""]
-    )
-    shown = [name for name in names if name in rows and name != own]
+    best = [row["policy"] for row in words.playing(result)[:1] if row["policy"] in rows]
+    shown = [name for name in dict.fromkeys([*best, "local only", "no learnt arms"]) if name in rows and name != own]
     lines = [Line(own, "var(--text)", 2.6)] if own in rows else []
-    lines += [Line(name, LINE_INKS[n], dashed=rows[name]["hindsight"]) for n, name in enumerate(shown)]
-    return [*lines, *([Line("oracle per cell", "var(--soft)", 1.4, True)] if "oracle per cell" in rows else [])]
+    lines += [Line(name, LINE_INKS[n]) for n, name in enumerate(shown)]
+    apart = (Line("best single model", "var(--c7)", 1.4), Line("oracle", "var(--soft)", 1.4, True))
+    return [*lines, *(line for line in apart if line.name in rows)]
 
 
 def every_line(result: Result) -> list[Line]:
@@ -232,24 +274,32 @@ def every_line(result: Result) -> list[Line]:
     return [*known.values(), *(Line(name, "var(--c7)", 1.0) for name in others)]
 
 
-def line_figure(result: Result, key: str, lines: Sequence[Line]) -> Drawing:
+def line_figure(result: Result, key: str, lines: Sequence[Line], *, names_above: bool = True) -> Figure:
     """Draw error or reward around every item, with the moment at which the stream changes."""
     title = {"reward": "reward per item", "error": "incorrect predictions in %", "score": "mean score"}[key]
     curves = [result["curves"][line.name] for line in lines]
     last = max(_end(curve["item"]) for curve in curves)
-    ticks = [(value / last, f"{value:,.0f}") for value in round_numbers(0.0, last)]
-    return line_chart(
-        f"{title} over time",
-        [
-            line._replace(points=list(zip(curve["item"], curve[key], strict=True)))
-            for line, curve in zip(lines, curves, strict=True)
-        ],
-        Scale("items that a site has seen", ticks),
-        (0.0, last),
-        title=title,
-        floor=0.0 if key == "error" else None,
-        mark=(result["change"]["item"], "the mix changes") if result["change"] else None,
-        height=250.0 if len(lines) < 8 else 14.0 * len(lines) + 80,
+    rows = {row["policy"]: row for row in result["overall"]}
+    named = [
+        line._replace(
+            name=words.shown(rows[line.name]) if names_above else line.name,
+            points=list(zip(curve["item"], curve[key], strict=True)),
+        )
+        for line, curve in zip(lines, curves, strict=True)
+    ]
+    return in_both_widths(
+        lambda width: line_chart(
+            f"{title} over time",
+            named,
+            Scale("items that a site has seen", _counts_to(last)),
+            (0.0, last),
+            title=title,
+            floor=0.0 if key == "error" else None,
+            mark=(result["change"]["item"], "the mix changes") if result["change"] else None,
+            height=250.0 if names_above else max(250.0, 14.0 * len(lines) + 80),
+            width=width,
+            names_above=names_above,
+        )
     )
 
 
@@ -257,38 +307,52 @@ def _end(centres: Sequence[float]) -> float:
     return centres[-1] + (centres[-1] - centres[-2]) / 2 if len(centres) > 1 else 2 * centres[-1]
 
 
-def phases_figure(view: View) -> Drawing:
+def _counts_to(last: float) -> list[tuple[float, str]]:
+    """Return ticks for numbers of items, to the end of the axis."""
+    found = round_numbers(0.0, last)
+    if len(found) > 1 and last - found[-1] > 0.6 * (found[1] - found[0]):
+        found.append(last)
+    return [(min(1.0, value / last), f"{value:,.0f}") for value in found]
+
+
+def phases_figure(view: View, width: float) -> Drawing:
     """Draw for every site the share of items that were used for learning."""
     sites = {name: each for name, each in list(view["phases"].items())[:MOST_SITES] if each["item"]}
     used = [phase for phase in PHASES if any(max(each[phase[0]]) > 0 for each in sites.values())]
     last = max(_end(each["item"]) for each in sites.values())
+    most = max(a + b for each in sites.values() for a, b in zip(each["train"], each["explore"], strict=True))
+    top = next((each for each in (5, 10, 20, 50) if each >= most), 100)
     strips = []
     for site, each in sites.items():
         bins, patches, total = len(each["item"]), list[Patch](), 0.0
         for n in range(bins):
             base = 0.0
-            for key, _, look in PHASES:
-                share = each[key][n] / 100
+            for key, name, look in PHASES:
+                share = each[key][n] / top
                 if share > 0:
-                    patches.append(Patch((n / bins, (n + 1) / bins), (base, base + share), look))
-                base, total = base + share, total + share
-        strips.append(Strip(site, patches, f"{100 * total / bins:.0f}% in all", 54.0))
-    ticks = [(min(1.0, value / last), f"{value:,.0f}") for value in round_numbers(0.0, last)]
+                    tip = f"{name}: {each[key][n]:.1f}%"
+                    patches.append(Patch((n / bins, (n + 1) / bins), (base, min(1.0, base + share)), look, tip))
+                base, total = base + share, total + each[key][n]
+        strips.append(Strip(site, patches, f"{total / bins:.0f}% in all", 54.0))
     legend = [(text, look) for _, text, look in used]
-    return strip_chart(
-        "Share of items used for learning, over time", strips, Scale("items that a site has seen", ticks), legend
-    )
+    across, up = Scale("items that a site has seen", _counts_to(last)), Scale("", [(0.0, "0%"), (1.0, f"{top}%")])
+    return strip_chart("Items used for learning, over time", strips, across, legend, up=up, width=width)
 
 
-def use_figures(result: Result, view: View) -> list[Drawing]:
+def use_figures(result: Result, view: View) -> list[Figure]:
     """Draw which arms a policy uses where: one figure of strips on one axis, a map for each site on two."""
     sites = [name for name in result["sites"] if view["use"][name]["cells"]][:MOST_SITES]
     if len(result["axes"]) == 1:
-        (axis,) = result["axes"]
-        strips = [Strip(site, _shares_by_bin(result, view["use"][site], site)) for site in sites]
-        return [strip_chart(f"Which arm is used at which {axis['name']}", strips, _scale(axis))]
+        (axis,), up = result["axes"], Scale("share of items", [(0.0, "0%"), (0.5, "50%"), (1.0, "100%")])
+
+        def strips(width: float) -> Drawing:
+            rows = [_use_strip(result, view["use"][site], site, width) for site in sites]
+            return strip_chart(f"Which arm is used at which {axis['name']}", rows, _scale(axis), up=up, width=width)
+
+        return [in_both_widths(strips)]
     a, b = two_axes(result, view["use"])
-    return [_map(result, view["use"][site], site, a, b) for site in sites]
+    maps = [_map(result, view["use"][site], site, a, b) for site in sites]
+    return [Figure(drawing, drawing) for drawing in maps]
 
 
 def _scale(axis: Mapping[str, Any]) -> Scale:
@@ -296,33 +360,45 @@ def _scale(axis: Mapping[str, Any]) -> Scale:
 
 
 def arm_name(used: Used, site: str, arm: int) -> str:
-    """Return the name of an arm in a figure: a model without the name of its site, or an arrow to a peer."""
-    owner, name = used["owners"][arm], str(used["arms"][arm])
-    if owner != site:
-        return f"\N{RIGHTWARDS ARROW} {owner}"
-    return name.removeprefix(f"{site}_").removeprefix(f"{site}-") or name
+    """Return the name of an arm in a figure: that of a model, or an arrow to a peer."""
+    owner = used["owners"][arm]
+    return f"\N{RIGHTWARDS ARROW} {owner}" if owner != site else str(used["arms"][arm])
 
 
-def _shares_by_bin(result: Result, used: Used, site: str) -> list[Patch]:
+def looks_by_use(result: Result, used: Used) -> list[Look]:
+    """Return the look of every arm: the colour of the site that answers; of its models, the most used is darkest."""
+    totals = [sum(counts) for counts in zip(*used["counts"], strict=True)]
+    order = sorted(range(len(totals)), key=lambda arm: -totals[arm])
+    looks = looks_of_arms([used["owners"][arm] for arm in order], result["sites"])
+    return [looks[order.index(arm)] for arm in range(len(totals))]
+
+
+def _use_strip(result: Result, used: Used, site: str, width: float) -> Strip:
     """Return the shares of all arms in every bin, the most used at the bottom, and a name on every run of bins."""
-    bins, looks = result["axes"][0]["bins"], looks_of_arms(used["owners"], result["sites"])
-    patches, best = list[Patch](), dict[int, int]()
+    bins, looks = result["axes"][0]["bins"], looks_by_use(result, used)
+    patches, best, highest, totals = list[Patch](), dict[int, int](), dict[int, float](), Counter[int]()
     for (place,), counts in zip(used["cells"], used["counts"], strict=True):
         total, base = sum(counts), 0.0
         order = sorted(range(len(counts)), key=lambda arm: -counts[arm])
-        best[place] = order[0]
+        best[place], highest[place] = order[0], counts[order[0]] / total
+        totals.update(dict(enumerate(counts)))
         for arm in order:
             if counts[arm]:
                 tip = f"{arm_name(used, site, arm)}: {counts[arm]} of {counted(total, 'item')}"
                 y = (base, base + counts[arm] / total)
                 patches.append(Patch((place / bins, (place + 1) / bins), y, looks[arm], tip))
                 base = y[1]
-    for most, run in groupby(range(bins), best.get):
+    for (most, has_room), run in groupby(range(bins), lambda n: (best.get(n), highest.get(n, 0.0) >= LEAST_NAMED)):
         places = [*run]
-        if most is not None:
+        if most is not None and has_room:
             x, unseen = (places[0] / bins, (places[-1] + 1) / bins), looks[most]._replace(opacity=0.0)
-            patches.append(Patch(x, (0.0, 0.0), unseen, words=arm_name(used, site, most)))
-    return patches
+            room = (x[1] - x[0]) * (width - LEFT - 2 * EDGE) - 8
+            name = arm_name(used, site, most)
+            patches.append(Patch(x, (0.0, 0.0), unseen, words=name if width_of(name, bold=True) <= room else ""))
+    often = [arm for arm, count in totals.most_common() if count >= LEAST_USED * totals.total()]
+    legend = [(arm_name(used, site, arm), looks[arm]) for arm in often]
+    empty = [("no items", BACKGROUND)] if len(best) < bins else []
+    return Strip(f"items of {site}", patches, height=54.0 if width < WIDE else 72.0, legend=[*legend, *empty])
 
 
 def two_axes(result: Result, use: Mapping[str, Used]) -> tuple[int, int]:
@@ -345,7 +421,7 @@ def _map(result: Result, used: Used, site: str, a: int, b: int) -> Drawing:
     votes: dict[tuple[int, int], Counter[int]] = {}
     for cell, counts in zip(used["cells"], used["counts"], strict=True):
         votes.setdefault((cell[a], cell[b]), Counter()).update(dict(enumerate(counts)))
-    looks = looks_of_arms(used["owners"], result["sites"])
+    looks = looks_by_use(result, used)
     patches, shown = list[Patch](), set[int]()
     for (x, y), count in votes.items():
         arm, times = count.most_common(1)[0]
@@ -354,4 +430,5 @@ def _map(result: Result, used: Used, site: str, a: int, b: int) -> Drawing:
         patches.append(Patch(*place, looks[arm], tip))
         shown.add(arm)
     legend = [(arm_name(used, site, arm), looks[arm]) for arm in sorted(shown)]
+    legend += [("no items", BACKGROUND)] if len(votes) < across["bins"] * up["bins"] else []
     return map_chart(f"Which arm {site} uses where", site, patches, (_scale(across), _scale(up)), legend)

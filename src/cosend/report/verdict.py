@@ -10,30 +10,30 @@ from cosend.text import counted, markdown_table
 Result: TypeAlias = Mapping[str, Any]
 Row: TypeAlias = Mapping[str, Any]
 
-KNOWS: Final = "knows the future"
+HINDSIGHT: Final = "hindsight"  # after the name of what knows all true labels in advance
 DIGITS: Final = 16  # of a hash, as people compare it
 MEANINGS: Final = {
-    "ZoomingKLUCB": "cells that split where many items arrive, and an index for each arm",
-    "MixedViews": "every part of the context forecasts every arm, weighted by how well it has done; the default",
-    "nothing learnt": "the same policy without the models that sites learn themselves",
-    "CellKLUCB": "equal cells, and an index for each arm",
-    "CoS": "the paper's algorithm: equal cells, explores by quota",
-    "never send": "the same policy, with what sites learn themselves, at sites without peers",
-    "epsilon-greedy": "all models of all sites as flat arms, by cell",
-    "LinUCB": "all models of all sites as flat arms, linear in the context",
-    "uniform random": "any model of any site",
-    "AdaBoost": "asks every model about every item, and pays for each",
-    "SWA 100": "AdaBoost, retrained on the last 100 labels; it pays for each too",
-    "previous label": "repeats the newest known label, without a model",
-    "commonest label": "repeats the commonest label so far, without a model",
-    "best local": "the best of a site's own models, known in advance",
-    "best fixed": "the best model of all sites, known in advance",
-    "oracle per cell": "the best model for every cell of the context, known in advance",
+    "MixedViews": "the default: weighs many views of the features",
+    "no learnt arms": "the same policy, where sites learn no models themselves",
+    "local only": "the same policy at sites without peers",
+    "ZoomingKLUCB": "adaptive cells, KL-UCB",
+    "CellKLUCB": "fixed cells, KL-UCB",
+    "CoS": "the paper's algorithm: fixed cells, explores by quota",
+    "epsilon-greedy": "fixed cells, sometimes a random model of any site",
+    "LinUCB": "a linear model of the context for each model of any site",
+    "uniform random": "a random model of any site",
+    "AdaBoost": "a vote of all models; it pays for each of them",
+    "SWA 100": "AdaBoost, refitted to the last 100 labels",
+    "previous label": "repeats the newest true label, without a model",
+    "commonest label": "repeats the most frequent true label, without a model",
+    "best local model": "the best of a site's own models",
+    "best single model": "the best model of any site, used for all items of a site",
+    "oracle": "the best model of any site for each cell of the context",
 }
 
 
 LEARNT: Final = {"grown": "trees learnt here", "stack": "all free models combined, learnt here"}
-WHEN: Final = "In the second half of the items, when sites have learnt what they can:"
+WHEN: Final = "In the second half of the items, after the sites have learnt:"
 LEAST_ASKED: Final = 2.0  # percent of the items: below, a peer was only tried
 
 
@@ -68,27 +68,53 @@ def mark_of_best(rows: Sequence[Row]) -> str:
     return "best reward" if sum(is_best(row, rows) for row in rows) == 1 else "tied for best"
 
 
+def shown(row: Row) -> str:
+    """Return the name of a policy as people read it."""
+    return f"{row['policy']} ({HINDSIGHT})" if row["hindsight"] else str(row["policy"])
+
+
 def verdict(result: Result) -> str:
-    """Return what the run says about its policy, in a sentence or two; a clearly better one comes first."""
-    rows = playing(result)
-    own = next((row for row in rows if row["policy"] == result["policy"]), None)
+    """Return the claim of a run in a sentence: what routing earns, next to one model for all items and the oracle."""
+    rows = _by_policy(result)
+    own = rows.get(result["policy"])
     if own is None:
         return "Nothing has been played yet."
-    name = f"{own['policy']}, the default policy," if result.get("is_default") else own["policy"]
-    earned = f"{own['mean_reward']:.3f}"
-    if len(rows) > 1 and rows[0] is own:
-        return f"{name} earns the most: {earned} per item.{_alone(result)}"
-    if rows[0] is own or _may_be_chance(result, rows[0]):
-        return f"{name} earns {earned} per item.{_alone(result)}"
-    best = f"{rows[0]['policy']} earns the most: {rows[0]['mean_reward']:.3f} per item."
-    return f"{best} {name} earns {earned}.{_alone(result)}"
+    routing = "Routing" if result.get("is_default") else f"Routing with {own['policy']}"
+    claims = [f"{_compared(own, rows[name])} {text}" for name, text in _baselines(result, rows)][:1]
+    oracle = rows.get("oracle")
+    if oracle is not None and 0 < own["mean_reward"] <= oracle["mean_reward"]:
+        share = 100 * own["mean_reward"] / oracle["mean_reward"]
+        claims.append(f"{share:.{0 if share < 99.5 else 1}f}% of the oracle")
+    worth = f" ({price_heading(result, price(result, own['mean_reward']))})" if result.get("money") else ""
+    earns = f"{routing} earns {own['mean_reward']:.3f} per item{worth}"
+    return ", ".join(filter(None, [earns, " and ".join(claims)])) + "."
 
 
-def _alone(result: Result) -> str:
-    local = next((row for row in result["overall"] if row["policy"] == "best local"), None)
-    if local is None or len(result["sites"]) == 1:
-        return ""
-    return f" With only its own best model, each site would earn {local['mean_reward']:.3f}."
+def _by_policy(result: Result) -> dict[str, Row]:
+    return {row["policy"]: row for row in result["overall"]}
+
+
+def _baselines(result: Result, rows: Mapping[str, Row]) -> list[tuple[str, str]]:
+    """Return what routing may be compared with, and how a sentence names it."""
+    each = "each site's" if len(result["sites"]) > 1 else "the"
+    names = {"best single model": f"{each} best single model", "local only": "local only"}
+    return [(name, f"{text} ({_earned(result, rows[name])})") for name, text in names.items() if name in rows]
+
+
+def _earned(result: Result, row: Row) -> str:
+    chance = ", perhaps by chance" if _may_be_chance(result, row) and row["behind"] else ""
+    return f"{row['mean_reward']:.3f}{chance}"
+
+
+def _compared(own: Row, other: Row) -> str:
+    """Return how much more or less a policy earns than another."""
+    mine, theirs = own["mean_reward"], other["mean_reward"]
+    more = "more" if mine > theirs else "less"
+    if mine == theirs:
+        return "as much as"
+    if theirs <= 0 or abs(mine - theirs) < 0.005 * theirs:
+        return f"{abs(mine - theirs):.3f} {more} than"
+    return f"{100 * abs(mine - theirs) / theirs:.0f}% {more} than"
 
 
 def _may_be_chance(result: Result, rival: Row) -> bool:
@@ -97,34 +123,31 @@ def _may_be_chance(result: Result, rival: Row) -> bool:
 
 
 def more(result: Result) -> str:
-    """Return the next sentences: how much is sent, which policy comes next, and what the oracle earns."""
-    rows = {row["policy"]: row for row in result["overall"]}
+    """Return the next sentences: the policy and its use of peers, and what clearly earns more."""
+    rows = _by_policy(result)
     own = rows.get(result["policy"])
     if own is None:
         return ""
-    parts = [f"{own['policy']} sends {own['sent']:.0f}% of the items to peers."]
-    if len(result["sites"]) == 1:  # it has no peers
-        local = rows.get("best local")
-        parts = [f"The site's best model alone would earn {local['mean_reward']:.3f}."] if local else []
-    order = playing(result)
-    if order[0] is own and len(order) > 1:
-        parts.append(_next(result, order[1]))
-    elif order[0] is not own and _may_be_chance(result, order[0]):
-        parts.append(f"{order[0]['policy']} earns {order[0]['mean_reward']:.3f}, a difference that may be chance.")
-    best = rows["oracle per cell"]["mean_reward"] if "oracle per cell" in rows else 0.0
-    if best > own["mean_reward"]:  # otherwise the policy sees more than the oracle's cells
-        parts.append(f"Knowing the best model for every cell in advance would earn {best:.3f}.")
+    is_default = result.get("is_default")
+    parts = [f"The policy is {own['policy']}{', the default' if is_default else ''}."]
+    if len(result["sites"]) > 1:
+        name, alone = f"{own['policy']}{', the default policy,' if is_default else ''}", rows.get("local only")
+        without = "" if alone is None else f"; without peers (local only) it earns {alone['mean_reward']:.3f}"
+        parts = [f"{name} sends {own['sent']:.0f}% of the items to peers{without}."]
+    best, *_ = playing(result)
+    if best["mean_reward"] > own["mean_reward"] and not _may_be_chance(result, best):
+        parts.append(_better(result, best))
+    oracle = rows.get("oracle")
+    if oracle is not None and own["mean_reward"] > oracle["mean_reward"]:
+        reward = f"{oracle['mean_reward']:.3f}"
+        parts.append(f"The oracle earns {reward}: it knows the best model for each cell, and nothing else.")
     return " ".join(parts)
 
 
-def _next(result: Result, rival: Row) -> str:
-    words = f"Next comes {rival['policy']}, {rival['behind']:.3f} behind"
+def _better(result: Result, rival: Row) -> str:
     streams = len(result["seeds"])
-    if streams == 1:
-        return f"{words}."
-    if _may_be_chance(result, rival):
-        return f"{words}, which may be chance."
-    return f"{words}, and behind in {rival['behind_in']} of {counted(streams, 'stream')}."
+    ahead = f", ahead in {streams - rival['behind_in']} of {streams} streams" if streams > 1 else ""
+    return f"{rival['policy']} earns more here: {rival['mean_reward']:.3f} per item{ahead}."
 
 
 def learnt_words(row: Row) -> str:
@@ -156,15 +179,15 @@ def _share(part: Row, known: Row) -> float:
 
 def _why_asked(site: str, peer: str, known: Row) -> str:
     part, costs = known["peers"][peer], known["costs"]
-    words, call = f"{site} asks {peer} for {_share(part, known):.0f}% of its items", _number(known, costs[peer])
+    words, call = f"{site} asks {peer} about {_share(part, known):.0f}% of its items", _number(known, costs[peer])
     if not part["known"]:
         return f"{words}; a call costs {call}."
     gained, best = float(part["gained"]) / part["known"], _best(part, costs)
-    words = f"{words}: there {peer} {_verb(known)} {_number(known, gained)}"
+    words = f"{words}: on these, {peer} {_quality(known, gained)}"
     if best is None:
         return f"{words}, and a call costs {call}."
     loses = gained - costs[peer] < best[1] - costs[best[0]]
-    words = f"{words}, its own best, {best[0]}, {_number(known, best[1])}"
+    words = f"{words}, {_of(site)} own best arm ({best[0]}) {_number(known, best[1])}"
     words += f" at a cost of {_number(known, costs[best[0]])}" if costs[best[0]] else ""
     return f"{words}, and a call costs {call}{', which is more than it gains' if loses else ''}."
 
@@ -174,12 +197,16 @@ def _why_kept(site: str, known: Row) -> str:
     words, best = f"{site} keeps {_share(part, known):.0f}% of its items", _best(part, known["costs"])
     if best is None:
         return f"{words}; a call costs {_number(known, call)}."
-    words = f"{words}: there its own best, {best[0]}, {_verb(known)} {_number(known, best[1])}"
+    words = f"{words}: on these, its own best arm ({best[0]}) {_quality(known, best[1])}"
     least = best[1] - known["costs"][best[0]] + call
     if round(least, 2) >= 1:
-        return f"{words}, and no peer can be so much better that a call at {_number(known, call)} pays."
-    must = f"{'be right' if known['is_accuracy'] else 'gain'} {_number(known, least)}"
-    return f"{words}, and a peer would have to {must} to be worth a call at {_number(known, call)}."
+        return f"{words}, so no peer can be worth a call that costs {_number(known, call)}."
+    must = f"be right {_number(known, least)} of the time" if known["is_accuracy"] else f"gain {_number(known, least)}"
+    return f"{words}, and a peer would have to {must} to be worth a call that costs {_number(known, call)}."
+
+
+def _of(name: str) -> str:
+    return f"{name}'" if name.endswith("s") else f"{name}'s"
 
 
 def _best(part: Row, costs: Mapping[str, float]) -> tuple[str, float] | None:
@@ -189,8 +216,8 @@ def _best(part: Row, costs: Mapping[str, float]) -> tuple[str, float] | None:
     return max(means.items(), key=lambda each: each[1] - costs[each[0]]) if means else None
 
 
-def _verb(known: Row) -> str:
-    return "is right" if known["is_accuracy"] else "gains"
+def _quality(known: Row, value: float) -> str:
+    return f"is right {_number(known, value)} of the time" if known["is_accuracy"] else f"gains {_number(known, value)}"
 
 
 def _number(known: Row, value: float) -> str:
@@ -208,23 +235,37 @@ def setting(result: Result) -> str:
 
 
 def provenance(result: Result) -> list[tuple[str, str]]:
-    """Return version, date, command, seeds and data of a run, as names and values; empty if they were not recorded."""
+    """Return version, date, command, files, seeds and data of a run, by name; empty if they were not recorded."""
     known = result.get("made")
     if not known:
         return []
     seeds, data = result["seeds"], dict.fromkeys(each[:DIGITS] for each in result["data"])
     return [
         ("cosend", known["version"]),
-        ("made", known["date"]),
+        ("date", known["date"]),
         ("command", known["command"]),
+        *((name, known[name]) for name in ("network file", "recorded data") if known.get(name)),
         ("seeds" if len(seeds) > 1 else "seed", ", ".join(map(str, seeds))),
-        (f"SHA-256 of the rows, its first {DIGITS} digits", ", ".join(data)),
+        (f"SHA-256 of the rows, first {DIGITS} digits", ", ".join(data)),
     ]
 
 
 def is_scored(result: Result) -> bool:
     """Tell whether answers were scored: then there are no labels, and nothing is an error."""
     return bool(result.get("known_by") == "score")
+
+
+def what_rewards_are(result: Result) -> str:
+    """Say what the reward of a row counts, and over what it is a mean."""
+    gain = "the score of the answer" if is_scored(result) else "1 for a correct prediction"
+    if not is_scored(result) and not result.get("is_accuracy", True):
+        gain = "what [reward] in the network file says that an answer gains"
+    streams = len(result["seeds"])
+    means = [*(["the sites"] if len(result["sites"]) > 1 else []), *([f"{streams} streams"] if streams > 1 else [])]
+    over = f" Means over {' and '.join(means)}" + (
+        ", with Student's 95% interval over the streams." if streams > 1 else "."
+    )
+    return f"Reward per item: {gain}, minus costs.{over if means else ''}"
 
 
 def price(result: Result, cost: float | None) -> str:
@@ -246,14 +287,17 @@ def quality(row: Row, decimals: int = 1) -> str:
 
 def markdown(result: Result) -> str:
     rows, sent = playing(result), sends(result)
-    lines = [[_bold(row["policy"], row is rows[0]), *_cells(row, sent, row is rows[0])] for row in rows]
-    lines += [[f"*{row['policy']}, {KNOWS}*", *_cells(row, sent, best=False)] for row in knowing(result)]
+    lines = [[_bold(row["policy"], is_best(row, rows)), *_cells(row, sent, is_best(row, rows))] for row in rows]
+    lines += [[f"*{shown(row)}*", *_cells(row, sent, best=False)] for row in knowing(result)]
     known = "mean score" if is_scored(result) else "error in %"
     heading = ["policy", "reward per item", known, *(["sent to peers in %"] if sent else [])]
     words = " ".join(filter(None, [verdict(result), more(result), result.get("others_see")]))
     sentences = words.replace(". ", ".\n")  # one sentence a line, as in all our pages
+    marks = [row["policy"] for row in rows if is_best(row, rows)]
+    tied = ["", "Rows in bold are tied for the best reward: their intervals overlap."] if len(marks) > 1 else []
     reasons = [f"- {each}" for each in why(result)]
-    return "\n".join([sentences, "", *markdown_table(heading, lines), *(["", WHEN, "", *reasons] if reasons else [])])
+    table = markdown_table(heading, lines)
+    return "\n".join([sentences, "", *table, *tied, *(["", WHEN, "", *reasons] if reasons else [])])
 
 
 def _cells(row: Row, sent: bool, best: bool) -> list[str]:

@@ -3,7 +3,7 @@
 The compiled simulation plays what it can; real sites play the rest item by item: models that learn, categories, and
 labels that are not awaited forever. The baselines:
 
-    never send         the policy of the run at a site that has no peers
+    local only         the policy of the run at a site without peers
     epsilon-greedy     flat bandits over all models of all sites, by cell
     LinUCB             and with a linear model of the context
     uniform random     any model
@@ -11,9 +11,9 @@ labels that are not awaited forever. The baselines:
     previous label     the newest known label; no model at all
     commonest label    the label that came most often
 
-    best local         the best model of the site itself, known in advance
-    best fixed         the best model of all sites, known in advance
-    oracle per cell    the best model of every cell, known in advance
+    best local model   the best of the site's own models, known in hindsight
+    best single model  the best model of any site, known in hindsight
+    oracle             the best model of every cell, known in hindsight
 
 Labels come as late for all of them as they come for the policy.
 """
@@ -57,13 +57,13 @@ from cosend.site import LearntArm, Site, weighted_views
 from cosend.streams.table import Mask
 
 WINDOW: Final = 100  # of the sliding-window AdaBoost
-NOTHING_LEARNT: Final = "nothing learnt"
-HINDSIGHT: Final = ("oracle per cell", "best fixed", "best local")  # these know all labels in advance
+NOTHING_LEARNT: Final = "no learnt arms"
+HINDSIGHT: Final = ("oracle", "best single model", "best local model")  # these know all labels in advance
 MOST_VALUES: Final = 20  # of a category that a linear model gets a column for
 NEED_PREDICTIONS: Final = (  # these choose among models whose predictions are known in advance
-    "the oracle per cell",
-    "best fixed",
-    "best local",
+    "the oracle",
+    "best single model",
+    "best local model",
     "epsilon-greedy",
     "LinUCB",
     "uniform random",
@@ -138,7 +138,7 @@ def without_peers(prepared: Prepared) -> list[Played]:
     if not prepared.policy.learnt:
         return [_without_peers(prepared, site) for site in range(len(prepared.network.sites))]
     alone = play_sites(prepared, prepared.policy, peers=False)
-    return [each._replace(policy="never send", trained=None, explored=None) for each in _played(prepared, alone)]
+    return [each._replace(policy="local only", trained=None, explored=None) for each in _played(prepared, alone)]
 
 
 def _without_peers(prepared: Prepared, site: int) -> Played:
@@ -153,7 +153,7 @@ def _without_peers(prepared: Prepared, site: int) -> Played:
     arms, paid = trace.arms[:, 0].astype(np.int64), np.asarray(learner.arms.costs)
     used = np.arange(len(rows)), trace.functions[:, 0]
     right, gained = (each[rows][:, own][used].astype(np.float64) for each in (_right(prepared), prepared.gains))
-    return Played("never send", name, right, paid[arms], np.zeros(len(rows)), gained=gained)
+    return Played("local only", name, right, paid[arms], np.zeros(len(rows)), gained=gained)
 
 
 def _right(prepared: Prepared) -> Gains:
@@ -170,10 +170,11 @@ def _choosing(prepared: Prepared, site: int) -> Iterator[Played]:
     values[~prepared.labelled(site)] = np.nan
     learnt_from = np.where(prepared.told(site)[:, None], values, np.nan)
     cells, own = cells_of(prepared, contexts), np.flatnonzero(owners == site)
+    has_peers = len(prepared.network.sites) > 1  # else it is the best single model
     choosing: dict[str, Ints] = {
-        "oracle per cell": per_cell_oracle(values, cells),
-        "best fixed": best_fixed(values),
-        **({"best local": own[best_fixed(values[:, own])]} if len(own) else {}),
+        "oracle": per_cell_oracle(values, cells),
+        "best single model": best_fixed(values),
+        **({"best local model": own[best_fixed(values[:, own])]} if len(own) and has_peers else {}),
         "epsilon-greedy": epsilon_greedy(learnt_from, cells, seed=prepared.network.seed, delay=late),
         "LinUCB": linucb(learnt_from, _as_numbers(prepared, contexts), delays=late),
         "uniform random": uniform_random(values, prepared.network.seed),
@@ -268,10 +269,28 @@ class Outcome(NamedTuple):
     notes: list[str]  # what a reader should know
 
 
-def play(prepared: Prepared, watch: Watch | None = None, *, others: bool = True) -> Outcome:
+def play(
+    prepared: Prepared,
+    watch: Watch | None = None,
+    *,
+    others: bool = True,
+    comparing: Callable[[str], None] | None = None,
+) -> Outcome:
+    """Play everything: the policy of the file, which is watched, then what it is compared with.
+
+    comparing  is told what is played next, after the policy of the file
+    """
+
+    def told(name: str) -> str:
+        if comparing is not None:
+            comparing(name)
+        return name
+
     first = play_policy(prepared, prepared.policy, watch)
-    learnt = [play_policy(prepared, each) for each in other_policies(prepared)] if others else []
+    rivals = other_policies(prepared) if others else []
+    learnt = [play_policy(prepared, each) for each in rivals if told(each.name)]
     played = [each for policy in (first, *learnt) for each in _played(prepared, policy)]
+    told("the baselines")
     return Outcome(
         [*played, *baselines(prepared)], first, learnt, [*_how_it_was_played(prepared), *prepared.notes, *first.notes]
     )
@@ -513,13 +532,13 @@ def _plain_names(site: Site) -> list[str]:
 
 
 def weights_note(site: str, trust: Mapping[str, View]) -> str:
-    """Say what a site goes by; a feature that has an axis twice, of the file and its own, is one."""
+    """Say which views a site trusts most; a feature that has an axis twice, of the file and its own, is one."""
     shares: dict[str, float] = {}
     for view, known in trust.items():
         what = " + ".join(dict.fromkeys(view.split(" + ")))
         shares[what] = shares.get(what, 0.0) + known.share
     heaviest = sorted(shares.items(), key=lambda each: -each[1])[:MOST_NAMED]
-    return f"what {site} goes by: " + ", ".join(f"{what} ({100 * share:.0f} %)" for what, share in heaviest)
+    return f"most weight at {site}: " + ", ".join(f"{what} ({100 * share:.0f}%)" for what, share in heaviest)
 
 
 def _how_it_was_played(prepared: Prepared) -> Iterator[str]:
@@ -527,16 +546,16 @@ def _how_it_was_played(prepared: Prepared) -> Iterator[str]:
         yield f"played item by item, because {' and '.join(prepared.one_by_one)}"
     if not len(prepared.known_models):
         yield (
-            f"left out, because they must know in advance what a classifier says: {', '.join(NEED_PREDICTIONS)}; "
-            "and with the oracle, regret"
+            f"not played, because they need the predictions of the models in advance: {', '.join(NEED_PREDICTIONS)}; "
+            "without the oracle, regret is unknown"
         )
     elif not prepared.all_known:
         names = [setting.name for _, _, setting in prepared.network.models()]
         known = prepared.predictions.known.tolist()
         without = " and ".join(repr(name) for name, is_known in zip(names, known, strict=True) if not is_known)
         yield (
-            f"{', '.join(NEED_PREDICTIONS)} do without {without}, because what is played decides what they learn; "
-            "and regret is not known"
+            f"{', '.join(NEED_PREDICTIONS)} do not use {without}, because their predictions depend on what is played; "
+            "so regret is unknown"
         )
 
 
@@ -544,15 +563,15 @@ def what_others_see(prepared: Prepared) -> str | None:
     """Say what everything but the policy of the file decides by, if that is less; None if it is the same."""
     network, more = prepared.network, list[str]()
     if prepared.looks_at_features(prepared.policy):
-        more.append("looks at every feature")
+        more.append("sees every feature")
     if network.heard:
-        more.append("hears what classifiers say")
+        more.append("sees the opinions of the models")
     if not more:
         return None
     known = "the time"
     if network.given:
         known = "the other axes of the file" if network.heard else "the axes that the file names"
-    return f"{prepared.policy.name} {' and '.join(more)}. All others, the oracle per cell too, see only {known}."
+    return f"{prepared.policy.name} {' and '.join(more)}. All others, the oracle included, see only {known}."
 
 
 def other_policies(prepared: Prepared) -> list[PolicyPerSite]:
@@ -596,9 +615,9 @@ def _played(prepared: Prepared, learnt: Decided) -> Iterator[Played]:
 def summary(played: list[Played], *, known: bool = True, is_scored: bool = False) -> list[dict[str, Any]]:
     """Return one row for every site and policy.
 
-    Regret is against the oracle per cell: None if that did not play, or lacked some of the models (not `known`).
+    Regret is against the oracle: None if that did not play, or lacked some of the models (not `known`).
     """
-    oracle = {each.site: float(each.net.sum()) for each in played if known and each.policy == "oracle per cell"}
+    oracle = {each.site: float(each.net.sum()) for each in played if known and each.policy == "oracle"}
     played = [each for each in played if each.counted.any()]  # the others have no labelled item
     return [
         {

@@ -459,13 +459,15 @@ def gains_about(predictions: Predictions, items: Table, classes: list[Any], buil
 
 
 def _unlabelled_notes(network: NetworkFile, training: Table, items: Table) -> Iterator[str]:
-    few = [f"{100 * site.label_share:.3g}% at {site.name}" for site in network.sites if site.label_share < 1]
+    few = [
+        f"{100 * site.label_share:.3g}% of the items at {site.name}" for site in network.sites if site.label_share < 1
+    ]
     if few:
-        yield f"labels come for a share of the items only, {' and '.join(few)}; all items count"
+        yield f"true labels arrive for {' and '.join(few)}; the results count all items"
     if items.unlabelled:
         yield (
-            f"{items.unlabelled:,} of {len(items):,} items have no label: they are decided as all others are, "
-            "their labels never come, and they count in no error and no reward"
+            f"{items.unlabelled:,} of {len(items):,} items have no label: they are routed like all others, but teach "
+            "nothing and count in no error and no reward"
         )
     if training.unlabelled:
         yield f"{training.unlabelled:,} of {len(training):,} training rows have no label: no model is trained on them"

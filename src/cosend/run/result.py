@@ -58,6 +58,7 @@ def one_stream(prepared: Prepared, outcome: Outcome) -> dict[str, Any]:
         "slices": slices_of(prepared),
         "models": {site.name: models(prepared, outcome, n) for n, site in enumerate(prepared.network.sites)},
         "known_by": prepared.known_by,
+        "is_accuracy": prepared.built.reward is right_or_wrong and not prepared.network.is_scored,
         "money": None if money is None else {"unit": money.unit, "currency": money.currency},
         "why": why(prepared, outcome.first),
         "rows": summary(outcome.played, known=prepared.all_known, is_scored=prepared.network.is_scored),
