@@ -208,7 +208,7 @@ def change() -> Drawing:
         short.append(sum(each.view.share for each in said if each.view.memory < 1))
         old.append(next(e.forecasts["small"] for e in said if e.view.axes == (0, 1) and e.view.slices == 16))
         another = names["ask"]()
-        site.learn(site.classify(another), another["truth"])
+        site.learn(site.classify(another), names["truths"][another["number"]])
     drawing = Drawing(
         252, "The small model breaks: its forecast, and the weight of views with short memory", width=WIDE
     )
