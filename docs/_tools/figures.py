@@ -171,7 +171,7 @@ def label() -> Drawing:
     drawing.dot(now, y, "var(--c7)", 5)
     drawing.dot(then, y, "var(--c3)", 5)
     drawing.curve([(now + 8, y), (then - 8, y)], "var(--c3)", 2, dashed=True)
-    drawing.text(now, y - 26, "the question comes", "strong", "middle")
+    drawing.text(now, y - 26, "the question arrives", "strong", "middle")
     drawing.text(now, y - 11, f"decision {names['decision'].id}", "soft", "middle", size=10)
     drawing.text((now + then) / 2, y - 8, "pending, 50 questions", "soft", "middle", size=10)
     drawing.text(then, y - 26, "its label arrives", "strong", "middle")

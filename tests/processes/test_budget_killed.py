@@ -48,25 +48,27 @@ def route(site: Service, told: dict[str, Any], names: list[str]) -> None:
             return
 
 
+def cost_of(told: dict[str, Any]) -> float:
+    """Return what the answers cost that clients were told, or a hair less."""
+    return sum({"small": 1e-5, "large": 0.01}[each["arm"]] for each in told.values()) - 1e-9
+
+
 def test_a_router_that_is_killed_overspends_nothing(services: Services, tmp_path: Path) -> None:
     (tmp_path / "network.toml").write_text(NETWORK)
     told: dict[str, Any] = {}
-    before = 0.0
     for life in range(3):
         site = services.start(tmp_path, "router")
         site.wait_until_ready()
         (budget,) = site.ask("/v1/summary")["budget"]
-        assert budget["spent"] >= sum({"small": 1e-5, "large": 0.01}[each["arm"]] for each in told.values()) - 1e-9
-        assert budget["spent"] >= before
+        assert budget["spent"] >= cost_of(told)
         names = [f"{life}-{n}" for n in range(200)]
         threads = [threading.Thread(target=route, args=(site, told, names[part::4])) for part in range(4)]
         for thread in threads:
             thread.start()
         while len(told) < 100 * (life + 1) and any(thread.is_alive() for thread in threads):
             time.sleep(0.01)
-        (budget,) = site.ask("/v1/summary")["budget"]
-        before = budget["spent"]
-        assert before <= budget["allowed"] + AHEAD + 0.001 * len(told)
+        (budget,) = site.ask("/v1/summary")["budget"]  # which may have more than is on the disk yet
+        assert budget["spent"] <= budget["allowed"] + AHEAD + 0.001 * len(told)
         text = site.request("GET", "/metrics").body
         assert "cosend_budget_spent" in str(text)
         site.kill()
@@ -78,4 +80,4 @@ def test_a_router_that_is_killed_overspends_nothing(services: Services, tmp_path
     for name, each in told.items():
         items = [{"id": name, "features": {"words": 0}}]
         assert again.ask("/v1/classify", {"items": items})["decisions"] == [each]
-    assert again.ask("/v1/summary")["budget"][0]["spent"] >= before
+    assert again.ask("/v1/summary")["budget"][0]["spent"] >= cost_of(told)
