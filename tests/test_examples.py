@@ -38,7 +38,7 @@ def test_examples_are_short_say_what_they_show_and_are_listed() -> None:
 def test_quick_start(capsys: pytest.CaptureFixture[str]) -> None:
     table = printed("quick_start", capsys)
     assert table in (EXAMPLES.parent / "docs" / "start" / "quick-start.md").read_text()
-    arms = re.findall(r"^(\w+) +local .* % +([\d,]+)(?: +([\d.]+))?$", table, flags=re.MULTILINE)
+    arms = re.findall(r"^(\w+) +local .*% +([\d,]+)(?: +([\d.]+))?$", table, flags=re.MULTILINE)
     assert [name for name, _, _ in arms] == ["young", "old", "grown", "stack"]
     rewards = [(int(labels.replace(",", "")), float(reward or 0)) for _, labels, reward in arms]
     assert sum(labels for labels, _ in rewards) == 1_950
