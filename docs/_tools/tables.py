@@ -97,7 +97,8 @@ def pages() -> dict[tuple[Path, str], str]:
 def measured(record: Record) -> str:
     """Return when, where and how something was measured."""
     where = f"{record['cores']} cores and {record['memory_gb']} GB"
-    return f"Measured {record['date']} on {where} with `{record['command']}`.\n\n"
+    note = f", {record['note']}" if "note" in record else ""
+    return f"Measured {record['date']} on {where} with `{record['command']}`{note}.\n\n"
 
 
 def table(heading: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
