@@ -97,7 +97,7 @@ def test_folders_of_experiments_are_known_by_their_rows(tool: Tool, tmp_path: Pa
         "budgets": {
             "orders": 1,
             "rows": [
-                {"recording": "val", "event": "", "budget": 0.1, "score": 0.9, "beside_mixture": 0.1}
+                {"recording": "val_k4", "event": "", "budget": 0.1, "score": 0.9, "beside_mixture": 0.1}
                 | {"single": 0.7, "oracle": 0.95, "spent": 1.0, "most_spent": 1.1}
             ],
         },
@@ -114,7 +114,7 @@ def test_folders_of_experiments_are_known_by_their_rows(tool: Tool, tmp_path: Pa
             table = tool("tables").worlds_table(record["results"])
             assert "| apart | eeg | 60.0 | 50.0 (VW, SquareCB) | 70.0 | 71.0 | **73.0** | 5% |" in table
         if name == "budgets":
-            assert "| three | 0.1 | 0.700 | 0.800 | **0.900** | 0.950 | 100% |" in tool("tables").budgets_table(
+            assert "| 0.1 | 0.700 | 0.800 | **0.900** | 0.950 | 100% |" in tool("tables").budgets_table(
                 record["results"]
             )
     (tmp_path / "results.json").write_text('{"rows": [{"other": 1}]}')

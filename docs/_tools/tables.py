@@ -34,7 +34,7 @@ BANDITS = {
     "vw_squarecb": "VW, SquareCB",
 }
 RIVERS = {"bayes": "naive Bayes", "tree": "Hoeffding tree", "linear": "linear model"}
-RECORDINGS = {"val": "three", "val_k4": "four"}
+RECORDING = "val_k4"  # of the four models
 EVENTS = {
     "cut": "the dearest model costs a twentieth",
     "loss": "the last model loses 30% of its quality, silently",
@@ -42,26 +42,25 @@ EVENTS = {
 }
 FIRST_BUDGET = 0.00023  # of the README: twice as much as the cheapest model, and less than any other
 FIRST_WORLD = ("apart", "letter")
-SPEEDS = (  # what is measured, how it is told, and what of it is shown
-    (r"a site routes, one by one", "`Site`, one item at a time: overhead for each", r"(.+)"),
-    (r"a site routes, batches of 256", "`Site`, batches of 256: overhead for each item", r"(.+)"),
-    (r"durable / pydantic, 1 x 32", "service, 32 clients with one item each: items/s", r"([\d.]+ x)"),
-    (r"durable / pydantic, 64 x 8", "service, 8 clients with batches of 64: items/s", r"([\d.]+ x)"),
-    (r"learnt / pydantic, 64 x 8, 20 features", "the same with 20 features and learnt arms: items/s", r"([\d.]+ x)"),
+SPEEDS = (  # a row of `make bench`, how it is told, and the ratio in it
+    ("durable / pydantic, 1 x 32", "32 clients, one item for each request", r"([\d.]+) x items"),
+    ("durable / pydantic, 64 x 8", "8 clients, 64 items for each request", r"([\d.]+) x items"),
+    ("learnt / pydantic, 64 x 8, 20 features", "the same with 20 features and learnt arms", r"([\d.]+) x items"),
     (
-        r"learnt / pydantic, 64 x 8, labelled, 20 features",
-        "the same, and every item gets its true label: items/s",
-        r"([\d.]+ x)",
+        "learnt / pydantic, 64 x 8, labelled, 20 features",
+        "the same with a true label for each item",
+        r"([\d.]+) x items",
     ),
     (
-        r"sites, labels not shared, batch 1, 64 in flight, log in memory",
-        "asking a peer over NATS, next to bare requests: items/s",
+        "sites, labels not shared, batch 1, 64 in flight, log in memory",
+        "a site asks a peer over NATS, compared with bare requests of the same size: one item each",
         r": ([\d.]+)$",
     ),
+    ("sites, labels not shared, batch 64, 8 in flight, log in memory", "the same with 64 items each", r": ([\d.]+)$"),
     (
-        r"sites, labels not shared, batch 64, 8 in flight, log in memory",
-        "the same in batches of 64",
-        r": ([\d.]+)$",
+        "an endpoint (oip), 5 ms, 64 x 8",
+        "a site asks a model behind HTTP, compared with httpx alone",
+        r": ([\d.]+) times",
     ),
 )
 
@@ -123,7 +122,7 @@ def first_numbers(clinics: Record, images: Record, worlds: Record, budgets: Reco
     (budget,) = [
         row
         for row in budgets["results"]["rows"]
-        if (row["recording"], row["event"], row["budget"]) == ("val_k4", "", FIRST_BUDGET)
+        if (row["recording"], row["event"], row["budget"]) == (RECORDING, "", FIRST_BUDGET)
     ]
     lines = [
         (
@@ -205,20 +204,16 @@ def worlds_table(worlds: Record) -> str:
 
 
 def budgets_table(budgets: Record) -> str:
-    """Return what is earned within every budget, the most that no hindsight is needed for in bold."""
+    """Return what is earned with four models within every budget, the most except the oracle in bold."""
     lines = []
     for row in budgets["rows"]:
-        if row["event"]:
+        if (row["recording"], row["event"]) != (RECORDING, "") or row["budget"] is None:
             continue
-        values = [row["single"], row["score"] - row["beside_mixture"], row["score"]]
-        shown = [f"**{value:.3f}**" if f"{value:.3f}" == f"{max(values):.3f}" else f"{value:.3f}" for value in values]
-        budget, spent = "none", ""
-        if row["budget"] is not None:
-            budget, spent = f"{row['budget']:g}".replace("e-05", "e-5"), f"{100 * row['spent']:.0f}%"
-        if budget == "8.3e-5":
-            budget = "0.000083"
-        lines.append((RECORDINGS[row["recording"]], budget, *shown, f"{row['oracle']:.3f}", spent))
-    heading = ("models", "USD per prompt", "best single model", "best fixed mixture", "cosend", "oracle", "spent")
+        shown = [f"{value:.3f}" for value in (row["single"], row["score"] - row["beside_mixture"], row["score"])]
+        shown = [f"**{value}**" if value == max(shown) else value for value in shown]
+        budget = f"{row['budget']:.6f}".rstrip("0")
+        lines.append((budget, *shown, f"{row['oracle']:.3f}", f"{100 * row['spent']:.0f}%"))
+    heading = ("USD per prompt", "best single model", "best fixed mixture", "cosend", "oracle", "of the budget spent")
     return table(heading, lines)
 
 
@@ -234,18 +229,18 @@ def changes_table(budgets: Record) -> str:
 
 def images_table(accuracies: Mapping[str, float]) -> str:
     """Return the accuracy of every model, and of routing."""
-    lines = [(RIVERS[name], f"{share:.1f}%") for name, share in accuracies.items() if name != "routing"]
-    return table(["", "accuracy"], [*lines, ("**cosend**", f"**{accuracies['routing']:.1f}%**")])
+    shown = [f"{accuracies[name]:.1f}%" for name in RIVERS]
+    return table(["accuracy of", *RIVERS.values(), "cosend"], [("", *shown, f"**{accuracies['routing']:.1f}%**")])
 
 
 def speed_table(speed: Record) -> str:
-    """Return a few rows of `make bench`."""
+    """Return a few rows of `make bench`, as ratios."""
     lines = []
-    for pattern, told, part in SPEEDS:
-        ((_, value),) = [row for row in speed["rows"] if re.fullmatch(pattern, row[0])]
-        (shown,) = re.findall(part, value)
-        lines.append((told, shown.replace(" us", " µs")))
-    return table(["", "measured"], lines)
+    for what, told, ratio in SPEEDS:
+        (value,) = [value for name, value in speed["rows"] if name == what]
+        (shown,) = re.findall(ratio, value)
+        lines.append((told, f"{shown} x"))
+    return table(["throughput", "ratio"], lines)
 
 
 def first_reason(printed: str) -> str:
