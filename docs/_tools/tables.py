@@ -145,14 +145,14 @@ def first_numbers(clinics: Record, images: Record, worlds: Record, budgets: Reco
             f"{world['best_local']:.1f}%",
             f"**{world['net']:.1f}%**",
             "",
-            "`make worlds`",
+            "[`make worlds`](docs/benchmarks/index.md#four-sites-with-nothing-configured)",
         ),
         (
             f"four language models for ${FIRST_BUDGET} a prompt: mean score",
             f"{budget['single']:.3f}; a fixed mixture of two: {budget['score'] - budget['beside_mixture']:.3f}",
             f"**{budget['score']:.3f}**",
             f"{budget['oracle']:.3f}",
-            "`make budgets`",
+            "[`make budgets`](docs/benchmarks/index.md#language-models-under-a-budget)",
         ),
     ]
     return table(["", "best single model", "cosend", "knowing the future", "measured with"], lines)
