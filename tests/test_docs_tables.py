@@ -61,21 +61,24 @@ def test_a_record_says_when_where_and_how_it_was_measured(path: Path) -> None:
         assert (ROOT / what).is_file()
 
 
-def test_the_mark_of_a_tie_is_that_the_difference_may_be_chance(tool: Tool) -> None:
+def test_policies_are_tied_if_their_intervals_overlap(tool: Tool) -> None:
     row = {"reward_interval": 0.01, "error": 10.0, "sent": 20.0, "hindsight": False}
     clinics = {
         "policy": "ours",
         "policies": [
             {"policy": "ours", "mean_reward": 0.9, "behind": 0.0, "behind_interval": 0.0, **row},
-            {"policy": "near", "mean_reward": 0.895, "behind": 0.005, "behind_interval": 0.006, **row},
-            {"policy": "far", "mean_reward": 0.8, "behind": 0.1, "behind_interval": 0.02, **row, "hindsight": True},
+            {"policy": "near", "mean_reward": 0.881, "behind": 0.019, "behind_interval": 0.006, **row},
+            {"policy": "far", "mean_reward": 0.8, "behind": 0.1, "behind_interval": 0.02, **row},
+            {"policy": "oracle", "mean_reward": 0.91, "behind": -0.01, "behind_interval": 0.02, **row}
+            | {"hindsight": True},
         ],
     }
     lines = tool("tables").policies_table(clinics).splitlines()[2:]
     assert lines == [
-        "| **ours** | 0.900 ± 0.010 | | 10.0% | 20% |",
-        "| near | 0.895 ± 0.010 | tied | 10.0% | 20% |",
-        "| far (hindsight) | 0.800 ± 0.010 | 0.100 ± 0.020 | 10.0% | 20% |",
+        "| **ours** | **0.900 ± 0.010** | | 10.0% | 20% |",
+        "| **near** | **0.881 ± 0.010** | 0.019 ± 0.006 | 10.0% | 20% |",
+        "| far | 0.800 ± 0.010 | 0.100 ± 0.020 | 10.0% | 20% |",
+        "| oracle (hindsight) | 0.910 ± 0.010 | -0.010 ± 0.020 | 10.0% | 20% |",
     ]
 
 

@@ -111,7 +111,7 @@ def policies_of(clinics: Record) -> dict[str, Record]:
 
 
 def first_numbers(clinics: Record, images: Record, worlds: Record, budgets: Record) -> str:
-    """Return the table of the README: the best single model, cosend, and knowing the future."""
+    """Return the table of the README: the best single model, cosend, and the oracle."""
     policies = policies_of(clinics["results"])
     single, ours, best = (
         f"{policies[name]['mean_reward']:.3f}" for name in ("best single model", clinics["results"]["policy"], "oracle")
@@ -155,7 +155,7 @@ def first_numbers(clinics: Record, images: Record, worlds: Record, budgets: Reco
             "[`make budgets`](docs/benchmarks/index.md#language-models-under-a-budget)",
         ),
     ]
-    return table(["", "best single model", "cosend", "knowing the future", "measured with"], lines)
+    return table(["", "best single model", "cosend", "oracle (hindsight)", "measured with"], lines)
 
 
 def few_policies(clinics: Record) -> str:
@@ -178,15 +178,18 @@ def earned(policy: Record) -> str:
 
 
 def policies_table(clinics: Record) -> str:
-    """Return all policies, and which of them may be as good as the policy of the run."""
-    lines = []
+    """Return all policies; those whose interval overlaps that of the best one are tied with it, and in bold."""
+    playing = [row for row in clinics["policies"] if not row["hindsight"]]
+    best = max(playing, key=lambda row: row["mean_reward"])
+    least, lines = best["mean_reward"] - best["reward_interval"], []
     for row in clinics["policies"]:
-        name = f"{row['policy']} (hindsight)" if row["hindsight"] else row["policy"]
-        is_tied = abs(row["behind"]) <= row["behind_interval"]
-        less = "tied" if is_tied else f"{row['behind']:.3f} ± {row['behind_interval']:.3f}"
-        if row["policy"] == clinics["policy"]:
-            name, less = f"**{name}**", ""
-        lines.append((name, earned(row), less, f"{row['error']:.1f}%", f"{row['sent']:.0f}%"))
+        name, reward = row["policy"], earned(row)
+        if row["hindsight"]:
+            name = f"{name} (hindsight)"
+        elif row["mean_reward"] + row["reward_interval"] >= least:
+            name, reward = f"**{name}**", f"**{reward}**"
+        less = f"{row['behind']:.3f} ± {row['behind_interval']:.3f}" if row["policy"] != clinics["policy"] else ""
+        lines.append((name, reward, less, f"{row['error']:.1f}%", f"{row['sent']:.0f}%"))
     return table(["policy", "reward per patient", f"less than {clinics['policy']}", "error", "sent to peers"], lines)
 
 
