@@ -125,6 +125,26 @@ def test_folders_of_experiments_are_known_by_their_rows(tool: Tool, tmp_path: Pa
         tool("recorded").of_folder(tmp_path)
 
 
+def test_several_runs_of_the_benchmarks_show_the_least_and_the_most(tool: Tool, tmp_path: Path) -> None:
+    records = []
+    for run, ratio in enumerate((0.9, 1.1, 1.0)):
+        told = f"{ratio} x items/s, bare: {ratio} times: {ratio}"
+        rows = [{"what": what, "measured": told} for what, *_ in tool("tables").SPEEDS]
+        (tmp_path / str(run)).mkdir()
+        (tmp_path / str(run) / "results.json").write_text(json.dumps({"rows": rows}))
+        records.append(tool("recorded").of_folder(tmp_path / str(run))[1])
+    record = tool("recorded").together(records)
+    assert record["results"]["rows"][0][1] == [each["results"]["rows"][0][1][0] for each in records]
+    one, all_of_them = (tool("tables").speed_table(each["results"]) for each in (records[0], record))
+    assert "| 0.90 |" in one
+    assert "| ratio, 3 runs |" in all_of_them
+    assert "| 0.90 to 1.10 |" in all_of_them
+    assert (
+        tool("recorded").together([{"command": "make worlds"}, {"command": "make worlds", "results": 1}])["results"]
+        == 1
+    )
+
+
 def test_a_table_needs_its_place_on_the_page(tool: Tool, tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("before\n<!-- one -->\nold\n<!-- end -->\nafter\n")

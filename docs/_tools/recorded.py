@@ -27,6 +27,7 @@ NAMES = {
 }
 DRAWN = ("best local model", "oracle")  # beside the policy of the run
 GIGABYTE = 1e9
+BENCH = "make bench"
 
 Results = Mapping[str, Any]
 Record = dict[str, Any]
@@ -149,12 +150,22 @@ def budgets(results: Results) -> Record:
 
 
 def speed(results: Results) -> Record:
-    """Return what was measured in every row that has something to compare with; goals are for those who change it."""
-    return {"rows": [[row["what"], row["measured"]] for row in results["rows"]]}
+    """Return what was measured in every row; goals are for those who change it."""
+    return {"rows": [[row["what"], [row["measured"]]] for row in results["rows"]]}
+
+
+def together(records: Sequence[Record]) -> Record:
+    """Return one record of several runs of `make bench`; of any other experiment, the last one."""
+    last = records[-1]
+    if last["command"] != BENCH:
+        return last
+    runs = [record["results"]["rows"] for record in records]
+    rows = [[row[0][0], [each[1][0] for each in row]] for row in zip(*runs, strict=True)]
+    return {**last, "results": {"rows": rows}}
 
 
 KINDS = {  # by a key that only their rows have
     "world": ("worlds", worlds, _worlds_command),
     "recording": ("budgets", budgets, lambda _: "make budgets DATA=recordings"),
-    "what": ("speed", speed, lambda _: "make bench"),
+    "what": ("speed", speed, lambda _: BENCH),
 }
