@@ -74,8 +74,8 @@ docs: $(READY) ## build the documentation in out/docs; a warning is an error
 	@$(BIN)/python -m sphinx --fresh-env --fail-on-warning --keep-going --quiet docs out/docs
 	@$(BIN)/python docs/_tools/check.py out/docs
 
-tables: $(READY) ## write the tables of README and docs again; DATA=kddcup.data_10_percent.gz for those of the paper
-	@$(BIN)/python docs/_tools/tables.py $(DATA)
+tables: $(READY) ## write the tables of README and docs; DATA= takes kddcup.data_10_percent.gz and folders of results, OPTIONS=--pages plays nothing
+	@$(BIN)/python docs/_tools/tables.py $(DATA) $(OPTIONS)
 
 figures: $(READY) ## draw the figures of docs/how-it-decides.md, and print its outputs there
 	@$(BIN)/python docs/_tools/figures.py

@@ -2,17 +2,19 @@
 
 After it the service of a site under load, its start and its soak (benchmarks/service.py), what open pages cost
 (benchmarks/dashboard.py), sites that ask each other over NATS (benchmarks/network.py), workers (benchmarks/workers.py),
-and models behind endpoints (benchmarks/endpoints.py): twelve minutes or so.
+and models behind endpoints (benchmarks/endpoints.py): twelve minutes or so. The rows are written to
+out/bench/results.json too.
 """
 
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 from rich.console import Console
 
 from benchmarks import core, dashboard, endpoints, network, service, workers
-from benchmarks.rows import show
+from benchmarks.rows import save, show
 
 
 def main() -> None:
@@ -26,6 +28,7 @@ def main() -> None:
         shown += workers.rows(workers.ROUNDS, workers.ROUND_S * scale)
         shown += endpoints.rows(endpoints.ROUNDS, endpoints.ROUND_S * scale)
     show(shown, "cosend benchmarks")
+    save(shown, Path("out/bench"))
 
 
 if __name__ == "__main__":

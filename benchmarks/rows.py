@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
+from pathlib import Path
 from typing import NamedTuple
 
 from rich.console import Console
@@ -28,3 +30,9 @@ def show(rows: Iterable[Row], title: str) -> None:
     for row in rows:
         table.add_row(*row)
     Console().print(table)
+
+
+def save(rows: Iterable[Row], folder: Path) -> None:
+    """Write rows to results.json in a folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "results.json").write_text(json.dumps({"rows": [row._asdict() for row in rows]}, indent=1) + "\n")

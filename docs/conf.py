@@ -47,9 +47,10 @@ LINK = re.compile(r"\]\(([\w/.-]+)\.md\)")
 
 
 def in_order(app, name, source):
-    """Let the links of an index page, which readers of the source see too, be its table of contents."""
+    """Let the links in the lists of an index page, which readers of the source see too, be its table of contents."""
     if name in INDEXES:
-        pages = "\n".join(dict.fromkeys([*LINK.findall(source[0]), *INDEXES[name]]))
+        lists = "\n".join(line for line in source[0].splitlines() if line.startswith(("- ", "|")))
+        pages = "\n".join(dict.fromkeys([*LINK.findall(lists), *INDEXES[name]]))
         source[0] += f"\n```{{toctree}}\n:hidden:\n\n{pages}\n```\n"
 
 

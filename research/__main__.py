@@ -207,6 +207,10 @@ def worlds(
     ] = None,
     items: Annotated[int | None, typer.Option(help="At most this many items of every world.")] = None,
     without_learnt: Annotated[bool, typer.Option("--without-learnt", help="Sites learn no models.")] = False,
+    field: Annotated[
+        bool,
+        typer.Option("--field", help="Bandits of other libraries play the items of site 1 too; needs the extra field."),
+    ] = False,
     processes: Annotated[int, typer.Option(help="How many runs are played at once.")] = of_worlds.PROCESSES,
 ) -> None:
     """Play four sites with nothing configured on three public streams that do not come with cosend.
@@ -231,6 +235,7 @@ def worlds(
             seeds=seeds or WorldsSettings().seeds,
             items=items,
             learnt=not without_learnt,
+            field=field,
             processes=processes,
         )
         _play(out, of_worlds, find)

@@ -10,6 +10,9 @@ In the middle something may happen: the dearest model costs a twentieth, and say
 of its quality, silently (`loss`); the last model comes only then (`new`). What counts then is what comes more than 200
 prompts later, beside the best mixture in the new world.
 
+Two more numbers say how much there is to gain: the best single model whose mean cost is within the budget, and the most
+that somebody could earn who knows every score and every cost in advance and spends no more.
+
 The folder of the recording has val.jsonl.gz, val_k4.jsonl.gz and budgets.json. It is not part of cosend.
 """
 
@@ -40,10 +43,12 @@ UNIT: Final = 100.0  # dollars that the best answer is worth: so much that only 
 AFTER: Final = 200  # prompts after which a site is back
 CUT: Final = 1 / 20  # what is left of a price
 LOSS: Final = 0.7  # and of a quality
+STEPS: Final = 80  # in which a price of spending is found
 FILES: Final = ("results.json", "tables.md")
 CAPTION: Final = (
     "Spent: of the budget, the mean and the most over the orders. Score: the mean. Beside mixture: the score less that "
-    "of the best fixed mixture of two models with the same spending, known in hindsight."
+    "of the best fixed mixture of two models with the same spending, known in hindsight. Single: the best model whose "
+    "mean cost is within the budget. Oracle: every score and every cost is known in advance, and the budget is kept."
 )
 Floats = npt.NDArray[np.float64]
 Row = dict[str, Any]
@@ -123,6 +128,28 @@ def best_mixture(spent: float, scores: Sequence[float], dollars: Sequence[float]
     return best
 
 
+def best_single(budget: float | None, scores: Sequence[float], dollars: Sequence[float]) -> float:
+    """Return the score of the best model whose mean cost is within the budget."""
+    return max(score for score, price in zip(scores, dollars, strict=True) if budget is None or price <= budget)
+
+
+def best_known(budget: float | None, scores: Floats, dollars: Floats) -> float:
+    """Return the mean score if every score and cost is known in advance: the best answers for a price of spending.
+
+    The price is the lowest at which the budget is kept.
+    """
+    rows, low, high = np.arange(len(scores)), 0.0, np.inf
+    price, best = 0.0, scores[rows, dollars.argmin(1)].mean()
+    for _ in range(STEPS):
+        picked = (scores - price * dollars).argmax(1)
+        if budget is None or dollars[rows, picked].mean() <= budget:
+            high, best = price, scores[rows, picked].mean()
+        else:
+            low = price
+        price = (low + high) / 2 if np.isfinite(high) else max(1.0, 2 * price)
+    return float(best)
+
+
 class Routed(NamedTuple):
     """What was spent and earned, prompt by prompt, and what every model would have: [prompt, model]."""
 
@@ -192,14 +219,19 @@ def rows(settings: Settings, folder: Path, progress: Progress) -> Iterator[Row]:
         found = [route(recordings[name], budget, order, event) for order in range(settings.orders)]
         start = len(recordings[name].prompts) // 2 + AFTER if event else 0
         spent = [each.spent.mean() / (budget or 1.0) for each in found]
+        since = [each.since(start) for each in found]
         yield {
             "recording": name,
             "event": event,
             "budget": budget,
             "spent": float(np.mean(spent)),
             "most_spent": float(max(spent)),
-            "score": float(np.mean([each.since(start).earned.mean() for each in found])),
-            "beside_mixture": float(np.mean([each.since(start).beside_mixture() for each in found])),
+            "score": float(np.mean([each.earned.mean() for each in since])),
+            "beside_mixture": float(np.mean([each.beside_mixture() for each in since])),
+            "single": float(
+                np.mean([best_single(budget, each.scores.mean(0), each.dollars.mean(0)) for each in since])
+            ),
+            "oracle": float(np.mean([best_known(budget, each.scores, each.dollars) for each in since])),
         }
 
 
@@ -209,7 +241,7 @@ def results(settings: Settings, found: Sequence[Row]) -> dict[str, Any]:
 
 def console_sections(results: Mapping[str, Any]) -> list[Section]:
     """Return a table for each recording and event."""
-    heading = ["USD per prompt", "spent", "most", "score", "beside mixture"]
+    heading = ["USD per prompt", "spent", "most", "score", "beside mixture", "single", "oracle"]
     sections: list[Section] = []
     for name, event in dict.fromkeys((row["recording"], row["event"]) for row in results["rows"]):
         cells = [
@@ -218,6 +250,8 @@ def console_sections(results: Mapping[str, Any]) -> list[Section]:
                 *(("", "") if row["budget"] is None else (f"{row['spent']:.2f}", f"{row['most_spent']:.2f}")),
                 f"{row['score']:.4f}",
                 f"{row['beside_mixture']:+.4f}",
+                f"{row['single']:.4f}",
+                f"{row['oracle']:.4f}",
             ]
             for row in results["rows"]
             if (row["recording"], row["event"]) == (name, event)

@@ -9,6 +9,10 @@ that could be chosen. Site 1 is reported. The scenarios:
     few-labels    as together, and a label comes for one item in twenty
     well-trained  as together; models have seen all rows but the last thousand, which are the stream
 
+With `--field`, bandits of other libraries play the items of site 1 too. Their arms are all eight models, those of other
+sites at the cost of a call, which is more choice than a site has; their context is every feature, scaled to [0, 1] by
+its extremes in the stream. Their labels are as late.
+
 The folder of the streams has `worlds.py`, which makes the arrays NAME_SEED.npz and NAME_SEED.items.json; or it has
 these already. It is not part of cosend.
 """
@@ -41,6 +45,8 @@ from cosend.errors import CosendError, SettingError
 from cosend.run.play import Heard
 from cosend.text import TableText
 from research.beyond.learnt import Numbered, look_up
+from research.other_libraries import COMPILED, FIELD
+from research.other_libraries import play as play_other
 from research.output import Section, as_markdown
 from research.output import write as write_all
 
@@ -58,6 +64,7 @@ AT_HOME: Final = 0.8  # of the items of a kind, where they are apart
 LABELLED: Final = 0.05  # of the items, where labels are few
 SHORT: Final = 1_000  # items, where models are well trained
 LEAST_ITEMS: Final = 100
+SLOW: Final = {"mabwiser_ucb1"}  # the rule of river's UCB, many times slower
 FILES: Final = ("results.json", "tables.md")
 CAPTION: Final = (
     "Net reward of site 1: % of its items with a right label, minus what it paid for calls in % of its items. Alone: "
@@ -92,6 +99,7 @@ class Settings:
     seeds: int = 3
     items: int | None = None  # at most; all unless given
     learnt: bool = True
+    field: bool = False  # whether the bandits of other libraries play too
     processes: int = PROCESSES
 
     def __post_init__(self) -> None:
@@ -279,13 +287,30 @@ def play(
     }
 
 
+def field(world: World, place: Place) -> dict[str, float]:
+    """Return the net reward of every bandit of another library that plays the items of site 1, in %."""
+    arrives, told = arriving(world, place.scenario, place.seed)
+    items = arrives[0]
+    right = np.array([world.right_of(model, items) for model in range(len(world.answers))]).T
+    values = right - np.where(np.arange(right.shape[1]) < OWN, 0.0, place.cost)
+    numbers = np.array([[float(value) for value in world.items[n].values()] for n in items])
+    low, high = numbers.min(0), numbers.max(0)
+    contexts = (numbers - low) / np.where(high > low, high - low, 1.0)
+    delays = np.where(np.array(told)[items], place.delay, len(items)).astype(np.int64)
+    earned = {}
+    for name in FIELD.keys() - SLOW:
+        picks = COMPILED.get(name, partial(play_other, name))(values, contexts, delays=delays, seed=place.seed)
+        earned[name] = share(values[np.arange(len(items)), picks].tolist())
+    return dict(sorted(earned.items()))
+
+
 def filled(said: Sequence[Any], others: Sequence[Any]) -> list[Any]:
     """Return what an arm said about every item; where that is nothing, what another one did."""
     return [other if label is None else label for label, other in zip(said, others, strict=True)]
 
 
-def share(hits: Sequence[bool]) -> float:
-    """Return how many are true, in %."""
+def share(hits: Sequence[float]) -> float:
+    """Return how many are true, or the mean of values, in %."""
     return 100 * sum(hits) / len(hits)
 
 
@@ -296,7 +321,8 @@ def run_one(folder: Path, settings: Settings, place: Place) -> Row:
     else:
         world = load(folder, place.world, place.seed, settings.items)
     options: dict[str, Any] = {"seed": place.seed, "learnt": settings.learnt, "scenario": place.scenario}
-    return {**place._asdict(), **play(world, place.delay, place.cost, **options)}
+    others = {"field": field(world, place)} if settings.field else {}
+    return {**place._asdict(), **play(world, place.delay, place.cost, **options), **others}
 
 
 def rows(settings: Settings, out: Path, progress: Progress) -> Iterator[Row]:
@@ -326,7 +352,8 @@ def results(settings: Settings, found: Sequence[Row]) -> dict[str, Any]:
         return SCENARIOS.index(row["scenario"]), WORLDS.index(row["world"]), row["delay"], row["cost"], row["seed"]
 
     ordered = sorted(found, key=place)
-    return {"rows": ordered, "settings": {"seeds": settings.seeds, "items": settings.items, "learnt": settings.learnt}}
+    shown = ("seeds", "items", "learnt", "field")
+    return {"rows": ordered, "settings": {name: getattr(settings, name) for name in shown}}
 
 
 def tables(results: Mapping[str, Any]) -> list[TableText]:
@@ -341,13 +368,21 @@ def table(results: Mapping[str, Any], scenario: str = SCENARIOS[0]) -> TableText
         by_place.setdefault((row["world"], row["delay"], row["cost"]), []).append(row)
     arms = [kind.value for kind in Learnt if results["settings"]["learnt"]]
     shown = ["net", "sent", *arms, "best_local"]
-    heading = ["world", "late", "call", "net", "sent %", *(f"{arm} alone" for arm in arms), "best local", "us", "seeds"]
+    heading = ["world", "late", "call", "net", "sent %", *(f"{arm} alone" for arm in arms), "best local"]
+    heading += [*(["best bandit"] if results["settings"]["field"] else []), "us", "seeds"]
     lines = []
     for (world, delay, cost), own in by_place.items():
         means = [f"{np.mean([row[name] for row in own]):.2f}" for name in shown]
         speed = f"{np.mean([row['us_per_decision'] for row in own]):.0f}"
-        lines.append([world, f"{delay:,}", f"{cost:g}", *means, speed, str(len(own))])
+        bandit = [f"{reward:.2f} ({name})" for name, reward in [best_of_field(own)] if name]
+        lines.append([world, f"{delay:,}", f"{cost:g}", *means, *bandit, speed, str(len(own))])
     return f"Net reward of site 1 in %, nothing configured: {scenario}", heading, lines
+
+
+def best_of_field(rows: Sequence[Row]) -> tuple[str, float]:
+    """Return the bandit of another library that earns most over the draws of a world; no name if none played."""
+    means = {name: float(np.mean([row["field"][name] for row in rows])) for name in rows[0].get("field", {})}
+    return max(means.items(), key=lambda each: each[1], default=("", 0.0))
 
 
 def remarks(results: Mapping[str, Any]) -> list[str]:

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 from benchmarks import core, dashboard, endpoints, network, workers
+from benchmarks.rows import Row, save
 
 from tests.links.worlds import server_binary
 
 pytestmark = pytest.mark.compiled
+
+
+def test_rows_are_written_for_the_tables(tmp_path: Path) -> None:
+    save([Row("a site", "3 us", "<= 4", "yes")], tmp_path / "bench")
+    (row,) = json.loads((tmp_path / "bench" / "results.json").read_text())["rows"]
+    assert row == {"what": "a site", "measured": "3 us", "goal": "<= 4", "reached": "yes"}
 
 
 def test_benchmarks_run_at_small_size() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import runpy
 import shlex
 import tomllib
 from collections.abc import Mapping
@@ -14,7 +13,6 @@ from typing import Any, cast
 
 import pytest
 from typer.main import get_command
-from typer.testing import CliRunner
 
 from cosend import Patience
 from cosend.algorithm.policies import POLICIES
@@ -105,35 +103,6 @@ def test_every_command_exists_with_its_options(page: Path) -> None:
         while hasattr(command, "commands"):
             command, words = command.commands[words[0]], words[1:]
         command.make_context("cosend", words, resilient_parsing=True)  # raises if an option does not exist
-
-
-@pytest.mark.claims
-def test_tables_and_picture_of_the_first_run_are_what_the_command_gives(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    printed = CliRunner().invoke(app, ["run", "--markdown", "--out", str(tmp_path)]).stdout
-    assert f"<!-- cosend run --markdown -->\n{printed}<!-- end -->" in (DOCS / "research/clinics.md").read_text()
-    reason = runpy.run_path(str(DOCS / "_tools" / "tables.py"))["first_reason"](printed)
-    assert (
-        f"<!-- a reason of cosend run -->\n{reason}<!-- end -->" in (DOCS / "guides/how-a-site-learns.md").read_text()
-    )
-    drawn = (tmp_path / "plots" / "reward.svg").read_text()
-    assert drawn == (ROOT / "docs" / "images" / "run-reward.svg").read_text()
-    capsys.readouterr()
-    runpy.run_path(str(ROOT / "examples" / "river_pipeline.py"))
-    first_numbers = runpy.run_path(str(DOCS / "_tools" / "tables.py"))["first_numbers"]
-    numbers = first_numbers(json.loads((tmp_path / "results.json").read_text()), capsys.readouterr().out)
-    assert f"<!-- docs/_tools/tables.py -->\n{numbers}<!-- end -->" in (ROOT / "README.md").read_text()
-
-
-def test_the_three_numbers_are_those_of_the_table_of_policies() -> None:
-    found = re.search(
-        r"three clinics.*\| ([\d.]+) \| \*\*([\d.]+)\*\* \| ([\d.]+) \|$", (ROOT / "README.md").read_text(), flags=re.M
-    )
-    assert found is not None
-    table = re.findall(r"^\| \**([^|*]+)\** \| \**([\d.]+) ±", (DOCS / "research/clinics.md").read_text(), flags=re.M)
-    rows = {policy.removesuffix(" (hindsight)"): reward for policy, reward in table}
-    assert [*found.groups()] == [rows["best single model"], rows["MixedViews"], rows["oracle"]]
 
 
 @pytest.mark.compiled

@@ -25,7 +25,7 @@ from tests.test_docs import DOCS, PAGES, blocks, is_done_as_a_whole, name_of
 
 # What is not run here, and why.
 NOT_RUN = {
-    "cosend run": "tests/test_docs.py runs it, and compares what it prints",
+    "cosend run": "tests/test_docs_tables.py runs it, and compares its results",
     "cosend demo": "it goes on until Ctrl-C: tests/local/test_demo_network.py and the browser tests have it",
     "pip install '.[demo]'": "it needs a package index",
     "cosend warmup": "it takes minutes on a slow machine: tests/test_compiling.py has it",

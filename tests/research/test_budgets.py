@@ -8,6 +8,7 @@ import random
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from research.__main__ import app
 from research.budgets import FOLDER, Settings
@@ -58,6 +59,15 @@ def test_a_mixture_spends_what_it_may_on_the_best_two() -> None:
     assert budgets.best_mixture(2.0, scores, dollars) == pytest.approx(0.7)
     assert budgets.best_mixture(9.0, scores, dollars) == 0.9
     assert budgets.best_mixture(0.5, scores, dollars) == 0.5
+
+
+def test_the_best_single_model_fits_the_budget_and_the_oracle_spends_it_where_it_pays_most() -> None:
+    scores, dollars = np.array([[0.5, 0.9], [0.5, 0.6], [0.5, 0.5]]), np.array([[1.0, 4.0]] * 3)
+    assert budgets.best_single(2.0, scores.mean(0).tolist(), dollars.mean(0).tolist()) == 0.5
+    assert budgets.best_single(None, scores.mean(0).tolist(), dollars.mean(0).tolist()) == pytest.approx(2 / 3)
+    assert budgets.best_known(2.0, scores, dollars) == pytest.approx((0.9 + 0.5 + 0.5) / 3)
+    assert budgets.best_known(None, scores, dollars) == pytest.approx(2 / 3)
+    assert budgets.best_known(0.5, scores, dollars) == 0.5  # nothing is cheap enough
 
 
 @pytest.mark.parametrize("options", [{"orders": 0}, {"names": ("nothing",)}, {"events": ("fire",)}])

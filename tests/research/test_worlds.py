@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from research.__main__ import app
+from research.other_libraries import FIELD
 from research.worlds import Settings
 from typer.testing import CliRunner
 
@@ -79,6 +80,18 @@ def test_without_learnt_arms_it_has_to_send(data: Path) -> None:
     assert row["sent"] > 50
     assert "grown" not in row
     assert "grown alone" not in shown
+
+
+def test_bandits_of_other_libraries_find_the_model_that_knows(data: Path) -> None:
+    found, shown = played(data, "--field")
+    (row,) = found["rows"]
+    assert set(row["field"]) == set(FIELD) - worlds.SLOW
+    name, reward = worlds.best_of_field([row])
+    assert 60 < reward == row["field"][name] < 96  # every call of the model of site 3 is paid
+    assert "best bandit" in shown
+    assert f"| {reward:.2f} ({name}) |" in shown
+    few, _ = played(data, "--field", "--scenario", "few-labels")
+    assert max(few["rows"][0]["field"].values()) < reward
 
 
 def test_a_world_is_what_the_script_wrote(data: Path) -> None:
