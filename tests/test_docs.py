@@ -157,6 +157,18 @@ def prose(page: Path) -> str:
     return re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
 
 
+def words(page: Path) -> int:
+    """Count the words of a page: no code, no bars of tables, no targets of links."""
+    text = re.sub(r"\]\([^)]*\)|<!--.*?-->|<[^>]*>", "]", prose(page))
+    return sum(any(letter.isalnum() for letter in word) for word in text.split())
+
+
+def test_users_have_no_more_to_read_than_they_need() -> None:
+    pages = [page for page in PAGES if not {"research", "contributing"} & {*page.parts}]
+    assert len(pages) > 30
+    assert sum(map(words, pages)) <= 16_000
+
+
 MORE = [*(ROOT / name for name in ("CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")), ROOT / "examples" / "README.md"]
 
 

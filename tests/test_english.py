@@ -98,7 +98,7 @@ def test_templates_are_read_without_tags_and_scripts(english: Any) -> None:
 
 def test_the_files_of_the_list_have_none_of_it(english: Any, capsys: pytest.CaptureFixture[str]) -> None:
     assert english.main([]) == 0, capsys.readouterr().out
-    assert set(english.files(english.CHECKED)) <= set(english.files(english.EVERYTHING))
+    assert len(english.files(english.CHECKED)) > 150
 
 
 def test_what_is_found_is_named_with_its_file_and_line(

@@ -1,7 +1,6 @@
 """Check the English of the documentation and of the texts that cosend shows: known patterns, and what to write instead.
 
-    python docs/_tools/english.py          the files of CHECKED
-    python docs/_tools/english.py --all    all pages and all of src/cosend
+    python docs/_tools/english.py          all pages and the texts of src/cosend
     python docs/_tools/english.py FILE...  these files
 
 CONTRIBUTING.md has the rules. In Markdown, code is not read; in Python, only strings with a space are read, and
@@ -19,13 +18,6 @@ from typing import Final
 
 ROOT: Final = Path(__file__).parents[2]
 CHECKED: Final = (
-    "CHANGELOG.md",
-    "CONTRIBUTING.md",
-    "SECURITY.md",
-    "docs/start/*.md",
-    "src/cosend/cli/*.py",
-)
-EVERYTHING: Final = (
     "*.md",
     "deploy/*.md",
     "docs/*.md",
@@ -155,10 +147,7 @@ def files(patterns: Iterable[str]) -> list[Path]:
 
 def main(arguments: list[str]) -> int:
     """Print every mistake, and return the exit code."""
-    if arguments == ["--all"]:
-        paths = files(EVERYTHING)
-    else:
-        paths = [Path(each).resolve() for each in arguments] or files(CHECKED)
+    paths = [Path(each).resolve() for each in arguments] or files(CHECKED)
     lines = [line for path in paths for line in mistakes(path)]
     print("\n".join([*lines, f"English: {len(lines)} to rewrite in {len(paths)} files"]))
     return 1 if lines else 0

@@ -340,7 +340,7 @@ def test_a_classifier_that_speaks_another_language_is_noted(tmp_path: Path) -> N
     (note,) = play(prepared).notes
     assert note == (
         "'first' never gives a label that occurs: it says 0, 1, and the labels are 'ill', 'well'; "
-        "let it return one of these, where what stands in quotes is text"
+        "let it return one of these, where quotes mark text"
     )
 
 

@@ -90,7 +90,7 @@ def predict_all(
     columns = [_codes(found.labels.get(name, [None] * len(rows)), code_of) for name in names]
     notes = [
         f"{name!r} never gives a label that occurs: it says {_examples(found.labels[name])}, "
-        f"and the labels are {listed(classes)}; let it return one of these, where what stands in quotes is text"
+        f"and the labels are {listed(classes)}; let it return one of these, where quotes mark text"
         for name, column in zip(names, columns, strict=True)
         if name in found.labels and name not in found.failing and (column == NO_CLASS).all()
     ]

@@ -69,7 +69,7 @@ class Truth(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     ] = msgspec.UNSET
     price: Annotated[
         Amount | None,
-        Meta(description="the cost in money, where the file of the site says what a right label is worth"),
+        Meta(description="the cost in money, where the file of the site says what a correct answer is worth"),
     ] = None
 
     def __post_init__(self) -> None:
