@@ -52,8 +52,10 @@ class Chronicle:
         self._before = now
         self._met |= {arm for arm, state in now.arms.items() if not state.offline}
         counts = self._totals()
-        self._site.counts.history.decided(*(new - old for new, old in zip(counts, self._counts, strict=True)))
+        items, sent, explored = (new - old for new, old in zip(counts, self._counts, strict=True))
         self._counts = counts
+        if items:  # of an arm that has changed sides, all decisions would be new
+            self._site.counts.history.decided(items, min(items, max(0, sent)), min(items, max(0, explored)))
 
     def _totals(self) -> tuple[int, int, int]:
         """Return how many items were decided, and how many of them were sent, and explored."""
@@ -62,7 +64,7 @@ class Chronicle:
             items += count
             sent += 0 if arm in own else count
             explored += 0 if phase == "exploit" else count
-        return items, max(sent, self._counts[1]), explored  # an arm that has left is no peer any more, or was none
+        return items, sent, explored
 
     def _state(self) -> State:
         site, learner = self._site, self._site.state.learner
