@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from cosend.algorithm.layout import EXPLOIT
-from cosend.pages.site_view import Flow, Local, Means, Snapshot
+from cosend.pages.over_time import Recent
+from cosend.pages.site_view import Flow, Local, Reason, Row, Snapshot
 from cosend.runtime.gossip import Traffic
 from cosend.runtime.past_decisions import Past
 
@@ -26,8 +27,8 @@ def arm(name: str, **facts: Any) -> dict[str, Any]:
     return {**ARM, "name": name, **facts}
 
 
-def decision(id: int = 12_345, **facts: Any) -> tuple[int, Past]:
-    return id, Past(
+def decision(number: int = 12_345, reason: Reason | None = None, **facts: Any) -> Row:
+    past = Past(
         **{
             "arm": "young",
             "kind": EXPLOIT,
@@ -39,6 +40,7 @@ def decision(id: int = 12_345, **facts: Any) -> tuple[int, Past]:
             **facts,
         }
     )
+    return Row(number, past, reason or Reason())
 
 
 def a_snapshot(**facts: Any) -> Snapshot:
@@ -46,9 +48,7 @@ def a_snapshot(**facts: Any) -> Snapshot:
         "facts": FACTS,
         "arms": [arm("young"), arm("old"), arm("south", kind="peer", cost=0.05)],
         "pending": {"decisions": 7, "for_peers": 0, "oldest_s": 130.0, "middle_s": 4.0},
-        "decisions": [decision()],
-        "labelled": [],
-        "curve": [Means(float(n), 0.8, 0.15, 0.7) for n in range(1, 90)],
+        "recent": Recent(37.0, 2_220, 1_200, 3, 0.0031, 0.021),
         "local": Local("young", 0.7, True),
         "traffic": {"north": Traffic(1.0, 100, {"south": 20}, 0.1, 0.85), "south": Traffic(1.0, 50, {}, None, None)},
         "flows": [Flow("north", 30, {"south": 10}), Flow("south", 0, {})],

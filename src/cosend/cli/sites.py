@@ -77,6 +77,7 @@ def serve(
         bool, typer.Option(help="Let people look at the site in a browser, at /dashboard/; needs the extra dashboard.")
     ] = True,
     log: LogFormat = "text",
+    site_at: Annotated[list[str] | None, typer.Option(hidden=True, help="NAME=URL of another site.")] = None,
 ) -> None:
     """Run one site of a network file as an HTTP service: it decides, learns, and survives being killed.
 
@@ -118,7 +119,8 @@ def serve(
         if dashboard:
             from cosend.pages.dashboard import Dashboard
 
-            pages = Dashboard(node, allowed)
+            told = dict(each.rsplit("=", 1) for each in site_at or [] if "=" in each)
+            pages = Dashboard(node, allowed, {**found.addresses, **told})
         shown = f", dashboard: {address.url}/dashboard/" if pages is not None else ""
         words = f"listening on {address.url} (routes: {address.url}/docs{shown}); Ctrl-C stops it"
         http_server.serve(node, address, allowed, pages, lambda: console.print(words, soft_wrap=True))

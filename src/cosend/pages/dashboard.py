@@ -65,6 +65,9 @@ class Wanted(NamedTuple):
     only: str = KINDS[0]  # which decisions
 
 
+FIRST: Final = Wanted()
+
+
 class Board:
     """What the pages of a site show: one snapshot for all of them, made while a page is open and never otherwise.
 
@@ -82,7 +85,7 @@ class Board:
         self._closing = asyncio.Event()
         self._logged: set[str] = set()
 
-    async def stream(self, wanted: Wanted = Wanted()) -> AsyncIterator[bytes]:
+    async def stream(self, wanted: Wanted = FIRST) -> AsyncIterator[bytes]:
         """Yield the events of a page until the board closes."""
         range_ = wanted.range if wanted.range in RANGES else DEFAULT
         only = wanted.only if wanted.only in KINDS else KINDS[0]

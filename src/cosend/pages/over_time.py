@@ -18,8 +18,14 @@ DEFAULT: Final = "all"
 MOST_POINTS: Final = 120
 SHORTEST_S: Final = 3.0  # of a stretch that has a point
 SMOOTH: Final = 15  # a mean covers this part of the range
+FEWEST: Final = 10  # labels of a mean
 PARTLY: Final = 0.4  # the newest stretch has a rate when so much of it is over
 RECENT_S: Final = 60.0
+MOST_TICKS: Final = 5
+SIXTY: Final = (1, 2, 5, 10, 20, 30)
+UNITS: Final = ((1.0, "s", SIXTY), (60.0, "min", SIXTY), (3_600.0, "h", (1, 2, 3, 6, 12)))
+DAYS: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 10_000)
+STEPS: Final = [(size * each, size, unit) for size, unit, many in (*UNITS, (86_400.0, "d", DAYS)) for each in many]
 LONGEST_NAME: Final = 24
 WORDS: Final = {
     "offline": ("{about} offline", "bad"),
@@ -127,6 +133,8 @@ def _point(
         some.merge(stretch)
     lasted = end_s - number * each_s
     has_rate = lasted >= PARTLY * each_s or (place == 0 and lasted > 0)
+    if some.labels < FEWEST:  # their mean would be luck
+        some = Stretch()
     error = 1.0 - some.gain / some.labels if some.labels else None
     reward = (some.gain - some.cost) / some.labels if some.labels else None
     known, count = some.local.get(local or "", (0.0, 0))
@@ -180,18 +188,8 @@ def ticks_of(span: tuple[float, float]) -> list[tuple[float, str]]:
     """Return round times before now, and what they are called."""
     start_s, now_s = span
     length = now_s - start_s
-    for step, size, unit in STEPS:
-        if length / step <= MOST_TICKS:
-            break
+    step, size, unit = next((each for each in STEPS if length / each[0] <= MOST_TICKS), STEPS[-1])
     count = int(length / step + 1e-9)
     far = [n for n in range(count, 0, -1) if n * step < length * 1.001]
     named = [(now_s - n * step, f"\N{MINUS SIGN}{n * step / size:g} {unit}") for n in far]
     return [*named, (now_s, "now")]
-
-
-MOST_TICKS: Final = 5
-_UNITS: Final = ((1.0, "s", (1, 2, 5, 10, 20, 30)), (60.0, "min", (1, 2, 5, 10, 20, 30)), (3_600.0, "h", (1, 2, 3, 6, 12)))
-STEPS: Final = (
-    *((size * each, size, unit) for size, unit, many in _UNITS for each in many),
-    *((86_400.0 * each, 86_400.0, "d") for each in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 10_000)),
-)

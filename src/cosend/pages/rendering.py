@@ -261,7 +261,6 @@ def _looks(snapshot: Snapshot) -> list[Look]:
 def render_over_time(view: SiteView, snapshot: Snapshot, name: str) -> dict[str, str]:
     """Return the charts of a time range, and what has happened in it."""
     series, best = view.series(name, snapshot.local), snapshot.local
-    is_error = snapshot.measure == "error"
     has_best = best is not None and best.is_exact and series.total is not None
     charts = {
         "main": _main_chart(series, has_best),
@@ -270,23 +269,21 @@ def render_over_time(view: SiteView, snapshot: Snapshot, name: str) -> dict[str,
         "latency": _latency_chart(series),
     }
     words = {
-        "main": f"Advantage over {best.name}, per 100 items" if has_best and best is not None else "Reward per 100 items",
+        "main": f"Advantage over {best.name}" if has_best and best is not None else "Reward",
         "error": {"error": "Error", "score": "Mean score", "gain": "Mean gain"}[snapshot.measure],
         "rate": "Items per second",
         "latency": "Time to answer a request",
     }
-    tail = "of the labels" if is_error else ""
-    if has_best and series.total is not None:
-        tail = f"{series.total:+,.0f} in total".replace("-", "\N{MINUS SIGN}")
+    total = f"{series.total or 0.0:+,.0f}".replace("-", "\N{MINUS SIGN}")
     made = {
         key: _with_readings(view, chart, words[key]) if chart is not None else render_part("note", words=WAITING[key])
         for key, chart in charts.items()
     }
     titles = {
-        "main_title": render_part("chart_title", words="Advantage over", name=best.name, tail=tail)
+        "main_title": render_part("chart_title", words="Advantage over", model=best.name, total=total)
         if has_best and best is not None
-        else render_part("chart_title", words=words["main"], name="", tail=""),
-        "error_title": words["error"] + (", %" if is_error else ""),
+        else render_part("chart_title", words=words["main"], model="", total=""),
+        "error_title": words["error"],
     }
     marks = [each for each in reversed(series.events) if each.look != "minor"][:MOST_EVENTS]
     events = render_part("events", events=[(view.moment(each.at_s), each) for each in marks])
@@ -322,7 +319,8 @@ def _chart(
     curves = [curve for curve in curves if len(curve.points) > 1]
     if not curves:
         return None
-    return time_chart(words, curves, series.span, time_ticks(series.span), in_words, events=series.events, **options)
+    events = [each for each in series.events if each.look != "minor" or "is_labelled" in options]
+    return time_chart(words, curves, series.span, time_ticks(series.span), in_words, events=events, **options)
 
 
 def _main_chart(series: Series, has_best: bool) -> tuple[Drawing, Readings] | None:
@@ -349,7 +347,8 @@ def _error_chart(series: Series, measure: Measure) -> tuple[Drawing, Readings] |
 def _rate_chart(series: Series) -> tuple[Drawing, Readings] | None:
     items = _curve(series, lambda p: p.items, _rate, "all", width=2.0)
     sent = _curve(series, lambda p: p.sent, _rate, "sent to peers", ink="var(--soft)", width=1.5, dashed=True)
-    return _chart(series, "Items per second over time", [items, sent], "{:g}".format, fill="var(--soft)", least_room=1.0)
+    options: Any = {"fill": "var(--soft)", "least_room": 1.0}
+    return _chart(series, "Items per second over time", [items, sent], "{:g}".format, **options)
 
 
 def _latency_chart(series: Series) -> tuple[Drawing, Readings] | None:
@@ -435,7 +434,7 @@ def where_figure(squares: Sequence[Square], views: Sequence[AxisView], snapshot:
 def strength(certainty: float) -> float:
     """Return how strong the colour of an arm is that wins with some certainty: between pale at even odds, and full."""
     share = min(1.0, max(0.0, (certainty - 0.5) / (SURE - 0.5)))
-    return round(PALEST + (1.0 - PALEST) * share**1.5, 2)
+    return float(round(PALEST + (1.0 - PALEST) * share**1.5, 2))
 
 
 def _tip(square: Square, best: Winner, place: str, names: Sequence[str], costs: Sequence[float]) -> str:

@@ -6,8 +6,8 @@ Nothing else here reads a running site.
 from __future__ import annotations
 
 import time
-from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections import defaultdict, deque
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import combinations
@@ -224,7 +224,7 @@ class SiteView:
         parts = state.learner.explain(state.point(past.context))
         worth = {arm: sum(e.view.share * e.forecasts[arm] for e in parts) - cost for arm, cost in costs.items()}
         margin, other = _lead(worth, past.arm)
-        return Reason([values[n] for n in _heaviest(parts, past.arm, other) if n < len(values)], margin, other)
+        return Reason([values[n] for n in _heaviest(parts) if n < len(values)], margin, other)
 
     def _measure(self) -> Measure:
         """Return what the gains are: right or wrong, scores, or anything."""
@@ -235,7 +235,8 @@ class SiteView:
 
     def _local(self, arms: Sequence[Facts]) -> Local | None:
         """Return what always using the best local model would have earned recently, as far as labels tell."""
-        found = best_model(self._site.counts.history.stretches)
+        given = {arm["name"] for arm in arms if arm["kind"] == "local" and not arm["learnt"]}
+        found = best_model(self._site.counts.history.stretches, given)
         if found is not None:
             return found
         learner = self._site.state.learner
@@ -302,27 +303,30 @@ def _lead(worth: Mapping[str, float], arm: str) -> tuple[float | None, str]:
     return worth[arm] - others[other], other
 
 
-def _heaviest(parts: Sequence[Explanation], arm: str, other: str) -> Sequence[int]:
-    """Return the axes of the part of the context that speaks most for an arm rather than another.
+def _heaviest(parts: Sequence[Explanation]) -> Sequence[int]:
+    """Return the axes of the part of the context that tells the arms apart most, by its weight in the decision.
 
     A view that adds up others has the weight of these.
     """
     summed = sum(each.view.share for each in parts if each.view.is_sum)
-    weights: Counter[tuple[int, ...]] = Counter()
+    weights: defaultdict[tuple[int, ...], float] = defaultdict(float)
     for view, forecasts in parts:
         if view.axes and not view.is_sum and not view.is_pattern:
-            lead = forecasts[arm] - (forecasts[other] if other else 0.0)
-            weights[view.axes[:MOST_VALUES]] += (view.share + summed * view.added) * lead
-    best = max(weights, key=weights.__getitem__, default=())
-    return best if best and weights[best] > 0.0 else ()
+            apart = max(forecasts.values()) - min(forecasts.values())
+            weights[view.axes[:MOST_VALUES]] += (view.share + summed * view.added) * apart
+    return max(weights, key=weights.__getitem__, default=())
 
 
-def best_model(stretches: Sequence[Stretch]) -> Local | None:
-    """Return the model that gained most by labels that score all models, and what it gained on the last thousand."""
+def best_model(stretches: Sequence[Stretch], given: Collection[str] = ()) -> Local | None:
+    """Return the model that gained most by labels that score all models, and what it gained on the last thousand.
+
+    given  the models that the site did not learn itself: one of these, if there are labels for any
+    """
     total = Stretch()
     for stretch in stretches:
         total.add(0, 0.0, 0.0, stretch.local)
     means = {name: gain / count for name, (gain, count) in total.local.items() if count >= FEWEST_LABELS}
+    means = {name: mean for name, mean in means.items() if name in given} or means
     if not means:
         return None
     name, gain, count = max(means, key=means.__getitem__), 0.0, 0
