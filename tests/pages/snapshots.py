@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from cosend.algorithm.layout import EXPLOIT
-from cosend.pages.over_time import Recent
+from cosend.pages.over_time import RANGES, Recent, Series, series_of
 from cosend.pages.site_view import Flow, Local, Reason, Row, Snapshot
 from cosend.runtime.gossip import Traffic
+from cosend.runtime.label_history import History
 from cosend.runtime.past_decisions import Past
 
+DASH = "&ndash;"
 FACTS: dict[str, Any] = {
     "site": "north", "version": "1.2.3", "mode": "apply", "answered_by": None, "policy": {"name": "CoS"}, "up_s": 90.0,
     "items": 12_345, "in_flight": 1, "unanswered": 2, "decisions": 12_000, "recent_error": 0.125, "recent_reward": 0.85,
@@ -19,8 +22,48 @@ FACTS: dict[str, Any] = {
 ARM: dict[str, Any] = {
     "name": "young", "kind": "local", "cost": 0.0, "price": None, "paused": False, "present": True, "refused": None,
     "breaker": "closed", "failures": 0, "last_failure": None, "decisions": {"exploit": 3}, "labels": 100,
-    "mean_gain": 0.9, "seconds_per_item": 0.002,
+    "mean_gain": 0.9, "seconds_per_item": 0.002, "learnt": None,
 }  # fmt: skip
+
+
+class Ranges:
+    """Stands for a site whose history it is."""
+
+    def __init__(self, history: History, local: str) -> None:
+        self.history, self.local = history, local
+
+    def series(self, name: str, local: Local | None) -> Series:
+        return series_of(self.history, RANGES[name], self.local)
+
+    def moment(self, at_s: float) -> float:
+        return 1e9 + at_s
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def a_history(gains: Sequence[float], local: str, local_gain: float = 0.5, labels: int = 10) -> tuple[History, Clock]:
+    """Return the history of a site that learns some labels every second, and its clock."""
+    clock = Clock()
+    history = History(clock)
+    for gain in gains:
+        history.learnt([gain] * labels, [0.0] * labels, {local: [local_gain] * labels})
+        history.decided(labels, 3, 1)
+        history.answered(0.004)
+        clock.now += 1.0
+    return history, clock
+
+
+def ranges(local: str, gains: Sequence[float] = (0.9,) * 60) -> Any:
+    """Return what the charts of a site show to which the arm `local` belongs, and to which things have happened."""
+    history, _ = a_history(gains, local)
+    for kind in ("offline", "back", "cost", "mode", "fitted"):
+        history.mark(kind, local, local, local)
+    return Ranges(history, local)
 
 
 def arm(name: str, **facts: Any) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from cosend.text import round_numbers
 
 HEIGHT: Final = 156.0
 LEFT, RIGHT, TOP, BELOW = 38.0, 10.0, 30.0, 20.0
-MARK_TOP: Final = 21.0
+MARK_TOP: Final = 22.0
 TOGETHER: Final = 7.0  # marks that are no further apart are one
 SMALL_LETTER: Final = 5.6  # about the width of a letter of a mark
 OUTLIERS: Final = 0.03  # of the values at either end may lie outside
@@ -106,7 +106,7 @@ def time_chart(
     def y(value: float) -> float:
         return bottom - (min(high, max(low, value)) - low) / (high - low or 1.0) * (bottom - TOP)
 
-    for value in round_numbers(low, high, 5) if values is None else values:
+    for value in round_numbers(low, high, 6) if values is None else values:
         if low <= value <= high:
             drawing.line(LEFT, y(value), WIDTH - RIGHT, y(value), "axis" if zero and not value else "grid")
             drawing.text(LEFT - 5, y(value) + 4, in_words(value), "soft", "end")
@@ -149,18 +149,19 @@ def _draw_events(
     for group in reversed(groups):
         at, looks = group[0][0], [event.look for _, event in group]
         look = next((kind for kind in ("bad", "", "good") if kind in looks), "minor")
-        tip = "\n".join(event.words for _, event in group)
-        drawing.mark(at, MARK_TOP, bottom, look, tip)
+        drawing.mark(at, MARK_TOP if look != "minor" else bottom - 2, bottom, look, _together(group))
         loudest = next(event.words for _, event in group if event.look == look)
         words = loudest if len(group) == 1 else f"{loudest} +{len(group) - 1}"
-        wide = SMALL_LETTER * len(words)
-        if is_labelled and look != "minor" and at + 6 + wide < free:
-            drawing.text(at + 5, MARK_TOP + 2, words, f"event {look}".strip(), size=9.5)
-            free = at - 4
-        elif is_labelled and look != "minor" and at < free and at - wide > LEFT + 60:
-            drawing.text(at - 5, MARK_TOP + 2, words, f"event {look}".strip(), "end", size=9.5)
-            free = at - wide - 8
-    return [(round(group[0][0], 1), "\n".join(event.words for _, event in group)) for group in groups]
+        half = SMALL_LETTER * len(words) / 2
+        middle = min(max(at, half), WIDTH - half)
+        if is_labelled and look != "minor" and middle + half < free:
+            drawing.text(middle, MARK_TOP - 8, words, f"event {look}".strip(), "middle", size=9.5)
+            free = middle - half - 6
+    return [(round(group[0][0], 1), _together(group)) for group in groups]
+
+
+def _together(group: Sequence[tuple[float, Event]]) -> str:
+    return "\n".join(event.words for _, event in group)
 
 
 def _readings(curves: Sequence[Curve], x: Callable[[float], float], marks: list[tuple[float, str]]) -> Readings:

@@ -76,7 +76,7 @@ def make_plan(
         folder = (store or file.parent / "store") / name
         own = ["--site", name, "--port", str(port), "--store", str(folder)]
         others = [word for other, url in urls.items() if other != name for word in ("--site-at", f"{other}={url}")]
-        command = [sys.executable, "-m", "cosend.cli", "serve", str(file), *own, *every, *others]
+        command = [sys.executable, "-m", "cosend.cli", "serve", str(file), *own, *others, *every]
         sites.append(Part(name, command, urls[name]))
     return Plan(sites, broker, servers)
 

@@ -19,7 +19,8 @@ MOST_POINTS: Final = 120
 SHORTEST_S: Final = 3.0  # of a stretch that has a point
 SMOOTH: Final = 15  # a mean covers this part of the range
 FEWEST: Final = 10  # labels of a mean
-PARTLY: Final = 0.4  # the newest stretch has a rate when so much of it is over
+LONG_S: Final = 20.0
+PARTLY: Final = 0.4  # the newest stretch, if it is a long one, has a rate when so much of it is over
 RECENT_S: Final = 60.0
 MOST_TICKS: Final = 5
 SIXTY: Final = (1, 2, 5, 10, 20, 30)
@@ -97,7 +98,7 @@ def series_of(history: History, range_s: float | None, local: str | None) -> Ser
     points, total, is_compared = list[Point](), 0.0, False
     for place, (number, _) in enumerate(groups):
         end_s = min(up_s, (number + 1) * each_s)
-        if end_s <= start_s:
+        if end_s <= max(start_s, number * each_s):
             continue
         points.append(_point(groups, place, window, each_s, end_s, local))
         gained = _advantage(groups[place][1], local)
@@ -113,14 +114,14 @@ def _groups(history: History, range_s: float | None) -> list[tuple[int, Stretch]
     if range_s is not None:
         tier = history.last(range_s)
         found = dict(enumerate(tier.stretches, tier.first))
-        each_s, first = float(tier.each_s), tier.first
+        each_s = float(tier.each_s)
     else:
-        each_s, first, found = step_of(history, None), 0, {}
+        each_s, found = step_of(history, None), {}
         together = round(each_s / history.each_s)
         for number, stretch in enumerate(history.stretches):
             found.setdefault(number // together, Stretch()).merge(stretch)
     last = int(history.up_s / each_s)
-    oldest = first if range_s is None else max(first, last - int(1.2 * range_s / each_s) - 1)
+    oldest = 0 if range_s is None else max(0, last - int(1.2 * range_s / each_s) - 1)
     return [(number, found.get(number, Stretch())) for number in range(oldest, last + 1)]
 
 
@@ -132,7 +133,7 @@ def _point(
     for _, stretch in groups[max(0, place + 1 - window) : place + 1]:
         some.merge(stretch)
     lasted = end_s - number * each_s
-    has_rate = lasted >= PARTLY * each_s or (place == 0 and lasted > 0)
+    has_rate = lasted >= each_s * (1.0 if each_s < LONG_S else PARTLY)
     if some.labels < FEWEST:  # their mean would be luck
         some = Stretch()
     error = 1.0 - some.gain / some.labels if some.labels else None

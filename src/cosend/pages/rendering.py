@@ -102,6 +102,8 @@ def _reward(value: float | None) -> str:
 def _latency(seconds: float | None) -> str:
     if seconds is None:
         return NOTHING
+    if seconds >= 0.9995:
+        return f"{seconds:.3g} s"
     return f"{seconds * 1e3:.3g} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.0f} \N{MICRO SIGN}s"
 
 
@@ -177,7 +179,7 @@ def render_parts(snapshot: Snapshot) -> dict[str, str]:
             rows=[(site, shares.get(site), told) for site, told in sorted(snapshot.traffic.items())],
             addresses=snapshot.addresses,
             here=snapshot.site,
-            window_s=max(1.0, snapshot.window_s),
+            window_s=snapshot.window_s,
         ),
     }
 
@@ -264,7 +266,7 @@ def render_over_time(view: SiteView, snapshot: Snapshot, name: str) -> dict[str,
     has_best = best is not None and best.is_exact and series.total is not None
     charts = {
         "main": _main_chart(series, has_best),
-        "error": _error_chart(series, snapshot.measure),
+        "error": _error_chart(series, snapshot.measure, "" if best is None else best.name),
         "rate": _rate_chart(series),
         "latency": _latency_chart(series),
     }
@@ -333,13 +335,19 @@ def _main_chart(series: Series, has_best: bool) -> tuple[Drawing, Readings] | No
     return _chart(series, "Reward over time", [curve], "{:g}".format, zero=False, least_room=2.0, is_labelled=True)
 
 
-def _error_chart(series: Series, measure: Measure) -> tuple[Drawing, Readings] | None:
+def _error_chart(series: Series, measure: Measure, best: str) -> tuple[Drawing, Readings] | None:
     if measure != "error":
         curve = _curve(series, lambda p: _times(p.error, -1, 1), "{:.3f}".format, "mean " + measure)
         return _chart(series, f"Mean {measure} over time", [curve], "{:g}".format, zero=False, least_room=0.02)
     ours = _curve(series, lambda p: p.error, percent, "this site", width=2.2)
     alone = _curve(
-        series, lambda p: p.local_error, percent, "best single model", ink="var(--soft)", width=1.5, dashed=True
+        series,
+        lambda p: p.local_error,
+        percent,
+        f"{short_text(best, 16)} alone",
+        ink="var(--soft)",
+        width=1.5,
+        dashed=True,
     )
     return _chart(series, "Error over time", [ours, alone], lambda v: f"{100 * v:g}%", least_room=0.02)
 

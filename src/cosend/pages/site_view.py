@@ -39,6 +39,7 @@ MOST_VALUES: Final = 2  # of the context, beside a decision
 LOOKS_AT_A_POINT: Final = 6  # of a chart, while its stretch of time lasts
 MOST_PAIRED: Final = 6  # axes: the pairs of more would be a long list
 WINDOW_S: Final = 20.0  # of the traffic between sites
+SHORTEST_S: Final = 5.0  # of that window: until then, all traffic is shown
 Choice: TypeAlias = tuple[int, ...]  # one or two axes; empty where there are none yet
 
 
@@ -107,7 +108,7 @@ class Snapshot:
     local: Local | None
     traffic: Mapping[str, Traffic]  # by site
     flows: Sequence[Flow]
-    window_s: float  # how long the time of the flows is
+    window_s: float  # how long the time of the flows is; 0: since each site started
     why_not_ready: str = ""
     unreadable: Sequence[str] = ()  # peers whose news cannot be read
     measure: Measure = "error"
@@ -151,6 +152,7 @@ class SiteView:
         site, inspection = self._site, self._inspection
         history, arms, (traffic, unreadable) = site.counts.history, inspection.arms(), self._traffic()
         self._window.add(now, traffic)
+        is_known = self._window.seconds >= SHORTEST_S
         return Snapshot(
             facts=inspection.summary(),
             arms=arms,
@@ -158,8 +160,10 @@ class SiteView:
             recent=recent_of(history),
             local=self._local(arms),
             traffic=traffic,
-            flows=self._window.flows(),
-            window_s=self._window.seconds,
+            flows=self._window.flows()
+            if is_known
+            else [Flow(site, each.kept, each.sent) for site, each in traffic.items()],
+            window_s=self._window.seconds if is_known else 0.0,
             why_not_ready=site.why_not_ready,
             unreadable=unreadable,
             measure=self._measure(),
