@@ -399,7 +399,9 @@ def shares_of(flows: Sequence[Flow], sites: Sequence[str]) -> list[list[float]]:
 def _drawn(view: AxisView, squares: Sequence[Square], place: int) -> tuple[Scale, dict[Span, Span]]:
     """Return an axis of squares, and where their spans lie on it; of a category, only its commonest values."""
     if view.values is None:
-        return Scale(view.name, view.ticks), {square.spans[place]: square.spans[place] for square in squares}
+        return Scale(view.name + view.scale, view.ticks), {
+            square.spans[place]: square.spans[place] for square in squares
+        }
     items: Counter[Span] = Counter()
     for square in squares:
         items[square.spans[place]] += square.items

@@ -15,6 +15,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 from cosend.algorithm.readout import look_at
 from cosend.algorithm.values import Explanation
+from cosend.axes import Feature
 from cosend.axis_format import AnyAxis, name_of, ticks_of, value_at
 from cosend.engine.encoding import FeatureAxis
 from cosend.engine.scoring import right_or_wrong
@@ -89,6 +90,7 @@ class AxisView(NamedTuple):
     ticks: Sequence[tuple[float, str]]  # places in [0, 1]
     values: Sequence[str] | None = None  # of a category: its values, by their codes
     value_at: Callable[[float], str] = "{:.3g}".format
+    scale: str = ""  # as it is written beside the name
 
     def words(self, low: float, high: float) -> str:
         """Return a span of values in words."""
@@ -285,7 +287,9 @@ class SiteView:
             known = past.codes[number].values if number in past.codes else []
             return AxisView(name_of(axis), [], [short_text(value) for value in known])
         recent = past.recent[number].values if number in past.recent else [0.0]
-        return AxisView(name_of(axis), ticks_of(axis, lambda: list(recent)), value_at=partial(value_at, axis))
+        scale = " (log)" if isinstance(axis, Feature) and axis.scale == "log" else ""
+        ticks = ticks_of(axis, lambda: list(recent))
+        return AxisView(name_of(axis), ticks, value_at=partial(value_at, axis), scale=scale)
 
     def squares(self, choice: Choice, arms: Sequence[Facts]) -> list[Square] | None:
         """Return what is known along the chosen axes; None if an arm has joined or left since."""
