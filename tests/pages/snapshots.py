@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from cosend.algorithm.layout import EXPLOIT
 from cosend.pages.over_time import RANGES, Recent, Series, series_of
+from cosend.pages.rendering import render_charts, render_events
 from cosend.pages.site_view import Flow, Local, Reason, Row, Snapshot
 from cosend.runtime.gossip import Traffic
 from cosend.runtime.label_history import History
@@ -24,19 +25,6 @@ ARM: dict[str, Any] = {
     "breaker": "closed", "failures": 0, "last_failure": None, "decisions": {"exploit": 3}, "labels": 100,
     "mean_gain": 0.9, "seconds_per_item": 0.002, "learnt": None,
 }  # fmt: skip
-
-
-class Ranges:
-    """Stands for a site whose history it is."""
-
-    def __init__(self, history: History, local: str) -> None:
-        self.history, self.local = history, local
-
-    def series(self, name: str, local: Local | None) -> Series:
-        return series_of(self.history, RANGES[name], self.local)
-
-    def moment(self, at_s: float) -> float:
-        return 1e9 + at_s
 
 
 class Clock:
@@ -58,12 +46,21 @@ def a_history(gains: Sequence[float], local: str, local_gain: float = 0.5, label
     return history, clock
 
 
-def ranges(local: str, gains: Sequence[float] = (0.9,) * 60) -> Any:
-    """Return what the charts of a site show to which the arm `local` belongs, and to which things have happened."""
+def ranges(local: str, gains: Sequence[float] = (0.9,) * 60) -> Callable[[str], Series]:
+    """Return the time ranges of a site to which the arm `local` belongs, and to which things have happened."""
     history, _ = a_history(gains, local)
     for kind in ("offline", "back", "cost", "mode", "fitted"):
         history.mark(kind, local, local, local)
-    return Ranges(history, local)
+    return lambda name: series_of(history, RANGES[name], local)
+
+
+def over_time(found: Callable[[str], Series], snapshot: Snapshot, name: str) -> dict[str, str]:
+    """Return what the page shows of a time range."""
+
+    def moment(at_s: float) -> float:
+        return 1e9 + at_s
+
+    return {**render_charts(found(name), snapshot, moment), **render_events(found(name), moment)}
 
 
 def arm(name: str, **facts: Any) -> dict[str, Any]:

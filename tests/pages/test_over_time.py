@@ -13,11 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cosend.pages.over_time import RANGES, event_of, recent_of, series_of, ticks_of
-from cosend.pages.rendering import render_over_time
 from cosend.pages.site_view import Local
 from cosend.runtime.label_history import History, Mark, Times
 from tests.node.sites import running, setup_of, until
-from tests.pages.snapshots import a_history, a_snapshot, ranges
+from tests.pages.snapshots import a_history, a_snapshot, over_time, ranges
 
 MINUS = "\N{MINUS SIGN}"
 YOUNG = Local("young", 0.5, True)
@@ -133,7 +132,7 @@ def test_ticks_are_round_times_before_now() -> None:
 
 
 def test_charts_have_readings_for_pointers_and_marks() -> None:
-    parts = render_over_time(ranges("young"), a_snapshot(local=YOUNG), "all")
+    parts = over_time(ranges("young"), a_snapshot(local=YOUNG), "all")
     main = readings(parts["main"])
     (name, said) = main["lines"][0]
     assert (name, said[-1]) == ("advantage", "+40")
@@ -151,10 +150,10 @@ def test_charts_have_readings_for_pointers_and_marks() -> None:
 
 def test_without_labels_for_the_models_alone_the_reward_is_shown_and_before_all_nothing() -> None:
     view = ranges("young")
-    parts = render_over_time(view, a_snapshot(local=YOUNG._replace(is_exact=False)), "all")
+    parts = over_time(view, a_snapshot(local=YOUNG._replace(is_exact=False)), "all")
     assert "Reward" in parts["main_title"]
     assert readings(parts["main"])["lines"][0][0] == "reward"
-    nothing = render_over_time(ranges("young", []), a_snapshot(local=None), "5m")
+    nothing = over_time(ranges("young", []), a_snapshot(local=None), "5m")
     assert "Waiting for labels." in nothing["main"]
     assert "Waiting for items." in nothing["rate"]
 

@@ -18,7 +18,6 @@ from cosend.pages.rendering import (
     duration,
     percent,
     render_decisions,
-    render_over_time,
     render_parts,
     render_why,
     shares_of,
@@ -28,7 +27,7 @@ from cosend.pages.rendering import (
 from cosend.pages.site_view import AxisView, Flow, Local, Reason
 from cosend.pages.winning_arms import Square
 from cosend.runtime.gossip import Traffic
-from tests.pages.snapshots import DASH, a_snapshot, arm, decision, ranges
+from tests.pages.snapshots import DASH, a_snapshot, arm, decision, over_time, ranges
 
 EVIL = "<script>alert('x')</script>\""
 
@@ -123,7 +122,7 @@ def test_names_and_labels_from_outside_are_escaped() -> None:
     made = [
         *render_parts(snapshot).values(),
         *render_decisions([evil], "labelled", snapshot).values(),
-        *render_over_time(ranges(EVIL), replace(snapshot, local=Local(EVIL, 0.5, True)), "all").values(),
+        *over_time(ranges(EVIL), replace(snapshot, local=Local(EVIL, 0.5, True)), "all").values(),
         where_figure([square], [AxisView(EVIL, [(0.5, EVIL)])], snapshot).inline(),
         render_why(told, arms, [(EVIL, EVIL)], None),
     ]
@@ -193,7 +192,7 @@ def test_where_only_scores_come_nothing_is_called_an_error_or_a_label() -> None:
     view = ranges("young", [0.7] * 40)
     told = {"north": Traffic(1.0, 100, {"south": 20}, None, 0.85, 0.7)}
     snapshot = a_snapshot(facts=facts, measure="score", traffic=told, local=None)
-    drawn = {**render_over_time(view, snapshot, "all"), **render_decisions([scored], "labelled", snapshot)}
+    drawn = {**over_time(view, snapshot, "all"), **render_decisions([scored], "labelled", snapshot)}
     parts = {name: text(html) for name, html in {**render_parts(snapshot), **drawn}.items()}
     assert "mean score 0.875" in parts["tiles"]
     assert "scores pending 7" in parts["tiles"]

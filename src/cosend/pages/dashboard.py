@@ -32,7 +32,7 @@ from starlette.types import Scope as Asked
 from cosend.charts.figures import CSS
 from cosend.errors import CosendError, in_one_line
 from cosend.pages import rendering
-from cosend.pages.over_time import DEFAULT, RANGES
+from cosend.pages.over_time import DEFAULT, RANGES, Series
 from cosend.pages.site_view import KINDS, Choice, SiteView, Snapshot
 from cosend.runtime.running_site import RunningSite
 from cosend.server.auth import Tokens
@@ -82,6 +82,7 @@ class Board:
         self._due = 0.0  # when the next snapshot is made
         self._parts: dict[str, str] = {}  # the same for every page
         self._chosen: dict[Any, dict[str, str]] = {}  # by the axes, the range and the decisions that a page shows
+        self._charts: dict[str, tuple[Series, dict[str, str]]] = {}  # by range
         self._closing = asyncio.Event()
         self._logged: set[str] = set()
 
@@ -131,9 +132,18 @@ class Board:
         if choice not in self._chosen:
             self._chosen[choice] = rendering.render_where(self.view, snapshot, choice)
         if range_ not in self._chosen:
-            self._chosen[range_] = rendering.render_over_time(self.view, snapshot, range_)
+            self._chosen[range_] = self._over_time(snapshot, range_)
         if only not in self._chosen:
             self._chosen[only] = rendering.render_decisions(self.view.rows(only), only, snapshot)
+
+    def _over_time(self, snapshot: Snapshot, range_: str) -> dict[str, str]:
+        """Render the charts of a range, if they have changed."""
+        series = self.view.series(range_, snapshot.local)
+        drawn, charts = self._charts.get(range_, (None, {}))
+        if drawn is not series:
+            charts = rendering.render_charts(series, snapshot, self.view.moment)
+            self._charts[range_] = series, charts
+        return {**charts, **rendering.render_events(series, self.view.moment)}
 
     def _look(self, now: float) -> None:
         if not self.view.is_started:

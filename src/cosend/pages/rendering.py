@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from jinja2 import Environment
 from markupsafe import Markup, escape
@@ -260,9 +260,12 @@ def _looks(snapshot: Snapshot) -> list[Look]:
     return looks_apart(owners, snapshot.sites, snapshot.site)
 
 
-def render_over_time(view: SiteView, snapshot: Snapshot, name: str) -> dict[str, str]:
-    """Return the charts of a time range, and what has happened in it."""
-    series, best = view.series(name, snapshot.local), snapshot.local
+Moment: TypeAlias = Callable[[float], float]  # from seconds since the process started to seconds since 1970
+
+
+def render_charts(series: Series, snapshot: Snapshot, moment: Moment) -> dict[str, str]:
+    """Return the charts of a time range."""
+    best = snapshot.local
     has_best = best is not None and best.is_exact and series.total is not None
     charts = {
         "main": _main_chart(series, has_best),
@@ -278,7 +281,7 @@ def render_over_time(view: SiteView, snapshot: Snapshot, name: str) -> dict[str,
     }
     total = f"{series.total or 0.0:+,.0f}".replace("-", "\N{MINUS SIGN}")
     made = {
-        key: _with_readings(view, chart, words[key]) if chart is not None else render_part("note", words=WAITING[key])
+        key: _with_readings(moment, chart, words[key]) if chart is not None else render_part("note", words=WAITING[key])
         for key, chart in charts.items()
     }
     titles = {
@@ -287,17 +290,21 @@ def render_over_time(view: SiteView, snapshot: Snapshot, name: str) -> dict[str,
         else render_part("chart_title", words=words["main"], model="", total=""),
         "error_title": words["error"],
     }
+    return {**made, **titles}
+
+
+def render_events(series: Series, moment: Moment) -> dict[str, str]:
+    """Return the newest of what has happened in a time range."""
     marks = [each for each in reversed(series.events) if each.look != "minor"][:MOST_EVENTS]
-    events = render_part("events", events=[(view.moment(each.at_s), each) for each in marks])
-    return {**made, **titles, "events": events}
+    return {"events": render_part("events", events=[(moment(each.at_s), each) for each in marks])}
 
 
-def _with_readings(view: SiteView, chart: tuple[Drawing, Readings], words: str) -> str:
+def _with_readings(moment: Moment, chart: tuple[Drawing, Readings], words: str) -> str:
     drawing, readings = chart
     return render_part(
         "chart",
         drawn=Markup(drawing.inline()),  # noqa: S704 - a drawing escapes its words
-        readings=json.dumps(readings.plain(lambda at_s: round(view.moment(at_s), 1)), separators=(",", ":")),
+        readings=json.dumps(readings.plain(lambda at_s: round(moment(at_s), 1)), separators=(",", ":")),
         words=words,
     )
 

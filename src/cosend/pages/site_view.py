@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import combinations
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from cosend.algorithm.readout import look_at
 from cosend.algorithm.values import Explanation
@@ -133,8 +133,9 @@ class SiteView:
     def __init__(self, site: RunningSite, addresses: Mapping[str, str] | None = None) -> None:
         self._site, self._inspection, self._window = site, Inspection(site), TrafficWindow()
         self._addresses = addresses or {}
+        self._began_at = time.time() - site.counts.history.up_s
         self._reasons: dict[int, Reason] = {}  # by decision, the newest last
-        self._series: dict[str, tuple[float, int, Series]] = {}  # by range: for how long it holds, marks, points
+        self._series: dict[str, tuple[float, Any, Series]] = {}  # by range: for how long it holds, what of, points
 
     @property
     def name(self) -> str:
@@ -175,18 +176,18 @@ class SiteView:
     def series(self, name: str, local: Local | None) -> Series:
         """Return what charts show of a time range; it changes a few times while a point is made."""
         history = self._site.counts.history
-        until_s, marks, found = self._series.get(name, (0.0, 0, None))
-        count, range_s = len(history.marks) + len(history.fits), RANGES[name]
-        if found is None or history.up_s >= until_s or marks != count:
-            best = local.name if local is not None and local.is_exact else None
+        until_s, before, found = self._series.get(name, (0.0, None, None))
+        best, range_s = local.name if local is not None and local.is_exact else None, RANGES[name]
+        state = best, [*history.marks][-1:], [*history.fits][-1:]
+        if found is None or history.up_s >= until_s or state != before:
             found = series_of(history, range_s, best)
             rest_s = max(1.0, step_of(history, range_s) / LOOKS_AT_A_POINT)
-            self._series[name] = history.up_s + rest_s, count, found
+            self._series[name] = history.up_s + rest_s, state, found
         return found
 
     def moment(self, at_s: float) -> float:
         """Return a time since the process started as one since 1970."""
-        return time.time() - self._site.counts.history.up_s + at_s
+        return self._began_at + at_s
 
     def rows(self, kind: str) -> list[Row]:
         """Return the newest decisions of a kind."""

@@ -257,7 +257,7 @@ document.addEventListener("change", ({ target }) => {
   if (target.dataset.choose) want("axes", target.value);
 });
 document.addEventListener("click", ({ target }) => {
-  if (target.dataset.want) want(target.dataset.want, target.dataset.value);
+  if (target.dataset.want) want(target.dataset.want, target.dataset.to);
   const link = target.closest("a[data-site]");
   if (link && isLoopback(link.hostname) && isLoopback(location.hostname)) link.hostname = location.hostname;
 });
@@ -266,7 +266,7 @@ const isLoopback = (name) => name === "localhost" || name.startsWith("127.");
 function want(what, value) {
   wanted[what] = value;
   for (const button of document.querySelectorAll(`[data-want="${what}"]`))
-    button.setAttribute("aria-pressed", button.dataset.value === value);
+    button.setAttribute("aria-pressed", button.dataset.to === value);
   watch();
 }
 // A browser has few connections to a site, so that tabs which nobody sees leave theirs to others.
