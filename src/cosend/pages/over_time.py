@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from cosend.charts.over_time import Event
+from cosend.charts.time_chart import Event
 from cosend.runtime.label_history import History, Mark, Stretch
 from cosend.text import short_text
 

@@ -28,7 +28,7 @@ from cosend.charts.figures import (
     map_chart,
     strip_chart,
 )
-from cosend.charts.over_time import Curve, Readings, time_chart
+from cosend.charts.time_chart import Curve, Readings, time_chart
 from cosend.engine.arm_health import PHASE_NAMES
 from cosend.pages.over_time import DEFAULT, NAMES, Point, Series
 from cosend.pages.over_time import ticks_of as time_ticks
