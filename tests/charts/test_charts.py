@@ -102,6 +102,7 @@ def test_marks_that_are_close_are_one_and_are_named_where_there_is_room() -> Non
     )
     assert {"start", "<south> offline +1"} <= set(texts(drawn))
     assert "fitted" not in texts(drawn)
+    assert drawn.inline().count('class="mark minor"') == 1
     assert [words for _, words in readings.marks] == ["<south> offline\nsouth back", "fitted"]
     assert drawn.inline().count('class="mark bad"') == 1
     assert "<title>&lt;south&gt; offline\nsouth back</title>" in drawn.inline()

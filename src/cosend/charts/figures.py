@@ -138,6 +138,11 @@ class Drawing:
         title = f"<title>{escape(tip)}</title>"
         self._parts.append(f'<g class="mark {kind}">{title}<path class="turn" d="{line}"/><path d="{head}"/></g>')
 
+    def tick(self, x: float, bottom: float, tip: str) -> None:
+        """Draw a short line that stands on another; `tip` is shown while the pointer is over it."""
+        line = f'<path d="M{_short(x)} {_short(bottom - 4)}V{_short(bottom)}"/>'
+        self._parts.append(f'<g class="mark minor"><title>{escape(tip)}</title>{line}</g>')
+
     def text(
         self, x: float, y: float, words: str, kind: str = "", anchor: str = "start", ink: str = "", size: float = 0
     ) -> None:

@@ -138,30 +138,38 @@ def _draw_names(drawing: Drawing, curves: Sequence[Curve]) -> None:
 def _draw_events(
     drawing: Drawing, events: Sequence[tuple[float, Event]], bottom: float, is_labelled: bool
 ) -> list[tuple[float, str]]:
-    """Draw marks; those that are close together are one, which looks as the worst of them."""
-    groups: list[list[tuple[float, Event]]] = []
-    for each in sorted(events, key=lambda one: one[0]):
-        if groups and each[0] - groups[-1][0][0] < TOGETHER:
-            groups[-1].append(each)
-        else:
-            groups.append([each])
+    """Draw marks; those that are close together are one, which looks as the worst of them. Minor ones are ticks."""
+    minor = _grouped([each for each in events if each[1].look == "minor"])
+    groups = _grouped([each for each in events if each[1].look != "minor"])
+    for at, some in minor:
+        drawing.tick(at, bottom, _together(some))
     free = WIDTH
-    for group in reversed(groups):
-        at, looks = group[0][0], [event.look for _, event in group]
-        look = next((kind for kind in ("bad", "", "good") if kind in looks), "minor")
-        drawing.mark(at, MARK_TOP if look != "minor" else bottom - 2, bottom, look, _together(group))
-        loudest = next(event.words for _, event in group if event.look == look)
-        words = loudest if len(group) == 1 else f"{loudest} +{len(group) - 1}"
+    for at, some in reversed(groups):
+        looks = [event.look for event in some]
+        look = next(kind for kind in ("bad", "", "good") if kind in looks)
+        drawing.mark(at, MARK_TOP, bottom, look, _together(some))
+        loudest = next(event.words for event in some if event.look == look)
+        words = loudest if len(some) == 1 else f"{loudest} +{len(some) - 1}"
         half = SMALL_LETTER * len(words) / 2
-        middle = min(max(at, half), WIDTH - half)
-        if is_labelled and look != "minor" and middle + half < free:
+        middle = min(max(at, half), free - half)
+        if is_labelled and middle >= half and middle + half > at - 2:
             drawing.text(middle, MARK_TOP - 8, words, f"event {look}".strip(), "middle", size=9.5)
-            free = middle - half - 6
-    return [(round(group[0][0], 1), _together(group)) for group in groups]
+            free = middle - half - 8
+    return [(round(at, 1), _together(some)) for at, some in sorted([*minor, *groups])]
 
 
-def _together(group: Sequence[tuple[float, Event]]) -> str:
-    return "\n".join(event.words for _, event in group)
+def _grouped(events: Sequence[tuple[float, Event]]) -> list[tuple[float, list[Event]]]:
+    groups = list[tuple[float, list[Event]]]()
+    for at, event in sorted(events):
+        if groups and at - groups[-1][0] < TOGETHER:
+            groups[-1][1].append(event)
+        else:
+            groups.append((at, [event]))
+    return groups
+
+
+def _together(events: Sequence[Event]) -> str:
+    return "\n".join(event.words for event in events)
 
 
 def _readings(curves: Sequence[Curve], x: Callable[[float], float], marks: list[tuple[float, str]]) -> Readings:

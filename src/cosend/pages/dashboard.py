@@ -33,7 +33,7 @@ from cosend.charts.figures import CSS
 from cosend.errors import CosendError, in_one_line
 from cosend.pages import rendering
 from cosend.pages.over_time import DEFAULT, RANGES, Series
-from cosend.pages.site_view import KINDS, Choice, SiteView, Snapshot
+from cosend.pages.site_view import KINDS, Choice, SiteView, Snapshot, rest_s
 from cosend.runtime.running_site import RunningSite
 from cosend.server.auth import Tokens
 from cosend.server.problems import problem, problem_of
@@ -42,6 +42,7 @@ from cosend.server.schema import Scope
 LOG: Final = logging.getLogger("cosend.pages")
 TICK_S: Final = 1.0
 REST: Final = 40  # a tick is followed by a rest of at least this many times its length
+CELLS_S: Final = 10.0  # between two drawings of the cells
 MOST_LOGGED: Final = 100  # different problems
 MOST_PAGES: Final = 100  # that are open at once
 WRONG_TOKEN_S: Final = 0.5  # after a wrong token, before another may be tried
@@ -83,6 +84,7 @@ class Board:
         self._parts: dict[str, str] = {}  # the same for every page
         self._chosen: dict[Any, dict[str, str]] = {}  # by the axes, the range and the decisions that a page shows
         self._charts: dict[str, tuple[Series, dict[str, str]]] = {}  # by range
+        self._figures: dict[Choice, tuple[float, dict[str, str]]] = {}  # with when each is drawn again
         self._closing = asyncio.Event()
         self._logged: set[str] = set()
 
@@ -130,11 +132,19 @@ class Board:
     def _render(self, snapshot: Snapshot, choice: Choice, range_: str, only: str) -> None:
         """Render what this page has chosen, unless another page has chosen the same."""
         if choice not in self._chosen:
-            self._chosen[choice] = rendering.render_where(self.view, snapshot, choice)
+            self._chosen[choice] = self._cells(snapshot, choice)
         if range_ not in self._chosen:
             self._chosen[range_] = self._over_time(snapshot, range_)
         if only not in self._chosen:
             self._chosen[only] = rendering.render_decisions(self.view.rows(only), only, snapshot)
+
+    def _cells(self, snapshot: Snapshot, choice: Choice) -> dict[str, str]:
+        """Render which arm wins where, less often than the rest: it is large and changes slowly."""
+        due, drawn = self._figures.get(choice, (0.0, {}))
+        if (now := time.monotonic()) >= due:
+            drawn = rendering.render_where(self.view, snapshot, choice)
+            self._figures[choice] = now + rest_s(snapshot.facts["up_s"], CELLS_S) * bool(drawn), drawn
+        return drawn
 
     def _over_time(self, snapshot: Snapshot, range_: str) -> dict[str, str]:
         """Render the charts of a range, if they have changed."""

@@ -38,6 +38,8 @@ FEWEST_LABELS: Final = 50  # before anything is said about what a model would ga
 COVERED: Final = 0.9  # share of the items in whose cells a model has labels
 MOST_VALUES: Final = 2  # of the context, beside a decision
 LOOKS_AT_A_POINT: Final = 6  # of a chart, while its stretch of time lasts
+CHARTS_S: Final = 4.0  # between two drawings of a chart, or longer
+YOUNG: Final = 0.05  # of its age a site is given between two drawings of a figure, while it is young
 MOST_PAIRED: Final = 6  # axes: the pairs of more would be a long list
 WINDOW_S: Final = 20.0  # of the traffic between sites
 SHORTEST_S: Final = 5.0  # of that window: until then, all traffic is shown
@@ -181,8 +183,8 @@ class SiteView:
         state = best, [*history.marks][-1:], [*history.fits][-1:]
         if found is None or history.up_s >= until_s or state != before:
             found = series_of(history, range_s, best)
-            rest_s = max(1.0, step_of(history, range_s) / LOOKS_AT_A_POINT)
-            self._series[name] = history.up_s + rest_s, state, found
+            longest_s = max(CHARTS_S, step_of(history, range_s) / LOOKS_AT_A_POINT)
+            self._series[name] = history.up_s + rest_s(history.up_s, longest_s), state, found
         return found
 
     def moment(self, at_s: float) -> float:
@@ -298,6 +300,11 @@ class SiteView:
         if [arm["name"] for arm in arms] != list(learner.arms.names):
             return None
         return squares(learner.ledger, choice, len(arms))
+
+
+def rest_s(up_s: float, longest_s: float) -> float:
+    """Return how long a figure is shown before it is drawn again: as a site has just started, much changes."""
+    return min(longest_s, YOUNG * up_s)
 
 
 # What labels have said
