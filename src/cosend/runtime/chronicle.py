@@ -50,7 +50,7 @@ class Chronicle:
         if self._before is not None:
             self._compare(self._before, now)
         self._before = now
-        self._met |= {arm for arm, state in now.arms.items() if not state.offline}
+        self._met = {arm for arm, state in now.arms.items() if arm in self._met or not state.offline}
         counts = self._totals()
         items, sent, explored = (new - old for new, old in zip(counts, self._counts, strict=True))
         self._counts = counts
