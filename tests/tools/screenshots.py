@@ -32,7 +32,7 @@ CHANGE_AT, KILL_AT = 0.55, 0.8  # of these
 LONGEST_S = 3_600.0
 WIDTHS = {1280: 4_400, 390: 5_600}  # and how much of the height is kept
 COLOURS = 256
-SETTLE_MS = 12_000  # flows are those since the page was opened
+SETTLE_MS = 5_000
 # Twice the traffic of `cosend demo`, so that it takes ten minutes and not twenty.
 DEMO = "from cosend.local import demo_network as demo; demo.BATCH = 10; from cosend.cli.main import app; app()"
 
@@ -116,7 +116,8 @@ def main() -> None:
         sys.exit(NO_BROWSER)
     IMAGES.mkdir(exist_ok=True)
     with browser() as running, tempfile.TemporaryDirectory() as folder:
-        with demo() as (url, parent):
+        with demo() as (url, parent), running.new_page() as watched:
+            watched.goto(f"{url}/dashboard/")  # flows are those since a page was opened
             let_things_happen(url, parent)
             take(running, f"{url}/dashboard/", "dashboard", '[data-part="where"] svg')
         command = [sys.executable, "-m", "cosend.cli", "run", "--out", folder]

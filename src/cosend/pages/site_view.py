@@ -41,7 +41,7 @@ LOOKS_AT_A_POINT: Final = 6  # of a chart, while its stretch of time lasts
 CHARTS_S: Final = 4.0  # between two drawings of a chart, or longer
 YOUNG: Final = 0.05  # of its age a site is given between two drawings of a figure, while it is young
 MOST_PAIRED: Final = 6  # axes: the pairs of more would be a long list
-WINDOW_S: Final = 20.0  # of the traffic between sites
+WINDOW_S: Final = 60.0  # of the traffic between sites
 SHORTEST_S: Final = 5.0  # of that window: until then, all traffic is shown
 Choice: TypeAlias = tuple[int, ...]  # one or two axes; empty where there are none yet
 
