@@ -148,3 +148,23 @@ async def test_news_of_a_peer_that_cannot_be_read_are_said_once_and_stop_no_page
             assert "liar" not in shown
         assert [record.__dict__["peer"] for record in caplog.records] == ["liar"]
         site.link = None
+
+
+@pytest.mark.usefixtures("no_rest")
+async def test_a_page_shows_the_decisions_that_were_chosen_and_nonsense_is_the_usual_page(tmp_path: Path) -> None:
+    async with running(setup_of(score_local="all"), tmp_path) as site:
+        made = [each for each in await site.classify([{"age": 10.0}] * 6) if isinstance(each, Decided)]
+        await site.label([Given(each.id, "ill" if n else "well") for n, each in enumerate(made)])
+        wrong = [n for n, each in enumerate(made, start=1) if (each.label == "ill") != (n > 1)]
+        board = board_of(site)
+
+        async def shown(**wanted: str) -> list[int]:
+            html = (await news(board.stream(Wanted(**wanted))))["decisions"]
+            return [int(number) for number in re.findall(r'data-of="(\d+)"', html)]
+
+        assert await shown() == [6, 5, 4, 3, 2]
+        assert await shown(range="\0", only="<script>", axes="9" * 40) == [6, 5, 4, 3, 2]
+        assert await shown(only="wrong") == sorted(wrong, reverse=True)[:5]
+        assert await shown(only="sent", range="5m") == []
+        explored = [n for n, each in enumerate(made, start=1) if each.phase != "exploit"]
+        assert await shown(only="explored") == sorted(explored, reverse=True)[:5]

@@ -186,7 +186,7 @@ def recent_of(history: History) -> Recent:
 
 
 def ticks_of(span: tuple[float, float]) -> list[tuple[float, str]]:
-    """Return round times before now, and what they are called."""
+    """Return round times before now, each with its name."""
     start_s, now_s = span
     length = now_s - start_s
     step, size, unit = next((each for each in STEPS if length / each[0] <= MOST_TICKS), STEPS[-1])

@@ -404,7 +404,7 @@ def shares_of(flows: Sequence[Flow], sites: Sequence[str]) -> list[list[float]]:
 
 
 def _drawn(view: AxisView, squares: Sequence[Square], place: int) -> tuple[Scale, dict[Span, Span]]:
-    """Return an axis of squares, and where their spans lie on it; of a category, only its commonest values."""
+    """Return an axis of squares, and the places of their spans on it; of a category, only its commonest values."""
     if view.values is None:
         return Scale(view.name + view.scale, view.ticks), {
             square.spans[place]: square.spans[place] for square in squares
