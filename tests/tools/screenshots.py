@@ -27,7 +27,7 @@ from playwright.sync_api import Browser
 from tests.pages.browsing import CHROMIUM, NO_BROWSER, browser
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
-SITE, CHANGED, KILLED = "cloud", "campus", "gateway"
+SITE, CHANGED = "cloud", "campus"
 ITEMS = 30_000  # that the site has seen before its picture is taken
 CHANGE_AT, KILL_AT = 0.55, 0.8  # of these
 LONGEST_S = 3_600.0
@@ -68,12 +68,20 @@ def wait_for_items(url: str, items: float) -> None:
 
 
 def let_things_happen(url: str, parent: int) -> None:
-    """Change a cost and kill a site, each in its time; `cosend demo` starts it again."""
+    """Change a cost, and kill the site that was asked most since; `cosend demo` starts it again."""
     wait_for_items(url, CHANGE_AT * ITEMS)
     httpx.post(f"{url}/v1/arms/{CHANGED}", json={"cost": 0.04}).raise_for_status()
+    before = asked(url)
     wait_for_items(url, KILL_AT * ITEMS)
-    os.kill(child(parent, f"--site {KILLED} "), signal.SIGKILL)
+    now = asked(url)
+    os.kill(child(parent, f"--site {max(now, key=lambda peer: now[peer] - before[peer])} "), signal.SIGKILL)
     wait_for_items(url, ITEMS)
+
+
+def asked(url: str) -> dict[str, int]:
+    """Return how many items each peer of a site was asked about."""
+    arms = httpx.get(f"{url}/v1/arms", timeout=60.0).json()["arms"]
+    return {arm["name"]: sum(arm["decisions"].values()) for arm in arms if arm["kind"] == "peer"}
 
 
 def child(parent: int, words: str) -> int:
