@@ -45,6 +45,21 @@ def test_a_point_says_how_much_better_than_the_best_model_a_site_was_and_how_muc
     assert (recent.items, recent.sent, recent.explored, recent.per_s) == (600, 180, 60, 10.0)
 
 
+def test_where_labels_are_rare_a_mean_reaches_back_further() -> None:
+    history, clock = a_history([], "young")
+    for n in range(40):
+        history.learnt([float(n >= 20)], [0.0], {"young": [0.5]})
+        clock.now += 20.0
+    found = [point.error for point in series_of(history, 300.0, "young").points]
+    assert found[0] is None  # the labels before the range are not kept so finely
+    assert None not in found[-20:]
+    assert found[-1] == 0.0
+    clock.now += 90.0  # nothing more arrives
+    assert series_of(history, 300.0, "young").points[-1].advantage == 0.5
+    few, _ = a_history([1.0], "young", labels=9)
+    assert {point.error for point in series_of(few, None, "young").points} <= {None}
+
+
 @pytest.mark.parametrize("name", RANGES)
 def test_a_range_begins_when_it_should_and_has_few_points_however_long_a_site_runs(name: str) -> None:
     history, clock = a_history([0.9] * 100, "young")
@@ -154,8 +169,8 @@ def test_without_labels_for_the_models_alone_the_reward_is_shown_and_before_all_
     assert "Reward" in parts["main_title"]
     assert readings(parts["main"])["lines"][0][0] == "reward"
     nothing = over_time(ranges("young", []), a_snapshot(local=None), "5m")
-    assert "Waiting for labels." in nothing["main"]
-    assert "Waiting for items." in nothing["rate"]
+    assert "Not enough data in this range." in nothing["main"]
+    assert "No items in this range." in nothing["rate"]
 
 
 async def test_a_site_notes_what_is_done_to_it(tmp_path: Path) -> None:

@@ -129,13 +129,9 @@ def _point(
     groups: Sequence[tuple[int, Stretch]], place: int, window: int, each_s: float, end_s: float, local: str | None
 ) -> Point:
     number, here = groups[place]
-    some = Stretch()
-    for _, stretch in groups[max(0, place + 1 - window) : place + 1]:
-        some.merge(stretch)
+    some = _latest(groups, place, window)
     lasted = end_s - number * each_s
     has_rate = lasted >= each_s * (1.0 if each_s < LONG_S else PARTLY)
-    if some.labels < FEWEST:  # their mean would be luck
-        some = Stretch()
     error = 1.0 - some.gain / some.labels if some.labels else None
     reward = (some.gain - some.cost) / some.labels if some.labels else None
     known, count = some.local.get(local or "", (0.0, 0))
@@ -150,6 +146,17 @@ def _point(
         here.times.quantile(0.5) if here.times is not None else None,
         here.times.quantile(0.99) if here.times is not None else None,
     )
+
+
+def _latest(groups: Sequence[tuple[int, Stretch]], place: int, window: int) -> Stretch:
+    """Return the labels up to a place: those of a window, and of the time before it as long as these are few."""
+    some = Stretch()
+    for earlier in range(place, -1, -1):
+        if place - earlier >= window and some.labels >= FEWEST:
+            break
+        if (each := groups[earlier][1]).labels:
+            some.add(each.labels, each.gain, each.cost, each.local)
+    return some if some.labels >= FEWEST else Stretch()  # the mean of fewer would be luck
 
 
 def _advantage(stretch: Stretch, local: str | None) -> float | None:

@@ -45,11 +45,11 @@ NOTHING: Final = "\N{EN DASH}"
 STATES: Final = {"open": ("backing off", "bad"), "half open": ("retrying", "warn"), "closed": ("in use", "good")}
 DECADES_S: Final = (0.0001, 0.001, 0.01, 0.1, 1.0, 10.0, 100.0)
 MOST_EVENTS: Final = 4  # that are listed
-WAITING: Final = {
-    "main": "Waiting for labels.",
-    "error": "Waiting for labels.",
-    "rate": "Waiting for items.",
-    "latency": "Waiting for requests.",
+TOO_LITTLE: Final = {
+    "main": "Not enough data in this range.",
+    "error": "Not enough data in this range.",
+    "rate": "No items in this range.",
+    "latency": "No requests in this range.",
 }
 KINDS_IN_WORDS: Final = {"labelled": "newest", "wrong": "incorrect", "explored": "explored", "sent": "sent"}
 FEWEST_LABELS: Final = 10  # of the best arm, for a cell to be drawn
@@ -281,7 +281,9 @@ def render_charts(series: Series, snapshot: Snapshot, moment: Moment) -> dict[st
     }
     total = f"{series.total or 0.0:+,.0f}".replace("-", "\N{MINUS SIGN}")
     made = {
-        key: _with_readings(moment, chart, words[key]) if chart is not None else render_part("note", words=WAITING[key])
+        key: _with_readings(moment, chart, words[key])
+        if chart is not None
+        else render_part("note", words=TOO_LITTLE[key])
         for key, chart in charts.items()
     }
     titles = {
