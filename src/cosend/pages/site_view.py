@@ -14,7 +14,7 @@ from itertools import combinations
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from cosend.algorithm.readout import look_at
-from cosend.algorithm.values import Explanation
+from cosend.algorithm.values import View
 from cosend.axes import Feature
 from cosend.axis_format import AnyAxis, name_of, ticks_of, value_at
 from cosend.engine.encoding import FeatureAxis
@@ -319,12 +319,12 @@ def _lead(worth: Mapping[str, float], arm: str) -> tuple[float | None, str]:
     return worth[arm] - others[other], other
 
 
-def _heaviest(parts: Sequence[Explanation]) -> Sequence[int]:
+def _heaviest(parts: Sequence[tuple[View, dict[str, float]]]) -> Sequence[int]:
     """Return the axes of the part of the context that tells the arms apart most, by its weight in the decision.
 
     A view that adds up others has the weight of these.
     """
-    summed = sum(each.view.share for each in parts if each.view.is_sum)
+    summed = sum(view.share for view, _ in parts if view.is_sum)
     weights: defaultdict[tuple[int, ...], float] = defaultdict(float)
     for view, forecasts in parts:
         if view.axes and not view.is_sum and not view.is_pattern:
