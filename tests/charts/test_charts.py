@@ -18,11 +18,13 @@ from cosend.charts.figures import (
     bar_chart,
     flow_chart,
     line_chart,
+    looks_apart,
     looks_of_arms,
     map_chart,
     spread,
     strip_chart,
 )
+from cosend.charts.time_chart import Curve, Event, clipped, time_chart
 from cosend.text import SmallTable, counted, round_numbers, short_text
 
 
@@ -107,3 +109,40 @@ def test_a_small_table_has_its_first_column_on_the_left() -> None:
     table = SmallTable("arms", ("name", "used"), [("young", "7"), ("<old>", "12")])
     assert str(table) == "arms\nname   used\nyoung     7\n<old>    12"
     assert "<td style='text-align:left'>&lt;old&gt;</td><td style='text-align:right'>12</td>" in table.html()
+
+
+def test_an_axis_over_time_leaves_out_a_few_extremes_and_holds_zero_if_told() -> None:
+    low, high = clipped([0.0] * 48 + [1.0, 100.0], 0.0, zero=True)
+    assert low == 0.0
+    assert high == pytest.approx(1.08)
+    assert clipped([5.0, 6.0], 0.0, zero=False)[0] < 5.0
+    assert clipped([5.0, 6.0], 0.0, zero=True)[0] == 0.0
+    assert clipped([1.0, 1.0], 2.0, zero=False) == (1.0, 3.0)
+
+
+def test_marks_that_are_close_are_one_and_are_named_where_there_is_room() -> None:
+    curve = Curve("reward", [(0.0, 1.0), (100.0, 2.0)], ["one", "two"])
+    events = [Event(50.0, "<south> offline", "bad"), Event(50.5, "south back", "good"), Event(90.0, "fitted", "minor")]
+    drawn, readings = time_chart(
+        "rewards", [curve], (0.0, 100.0), [(0.0, "start")], str, events=events, is_labelled=True
+    )
+    assert {"start", "<south> offline +1"} <= set(texts(drawn))
+    assert "fitted" not in texts(drawn)
+    assert drawn.inline().count('class="mark minor"') == 1
+    assert [words for _, words in readings.marks] == ["<south> offline\nsouth back", "fitted"]
+    assert drawn.inline().count('class="mark bad"') == 1
+    assert "<title>&lt;south&gt; offline\nsouth back</title>" in drawn.inline()
+    assert readings.lines == [("reward", ["one", "two"])]
+    assert readings.x[0] < readings.x[1]
+    assert readings.plain(lambda at: at + 1)["at"] == [1.0, 101.0]
+
+
+def test_models_of_a_site_have_colours_of_their_own_until_there_are_none_left() -> None:
+    sites = ["east", "north", "south"]
+    owners = ["north"] * 6 + ["south"]
+    looks = looks_apart(owners, sites, "north")
+    assert len({look.ink for look in looks[:5]}) == 5
+    assert looks[6].ink not in {look.ink for look in looks[:5]}
+    assert looks[5].ink == looks[0].ink
+    assert looks[5].opacity < looks[0].opacity == 1.0
+    assert looks_apart(["north"], sites, "north") == looks[:1]

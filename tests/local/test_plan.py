@@ -47,7 +47,8 @@ def test_each_site_has_its_name_port_and_folder_in_its_command(tmp_path: Path) -
     for site in plan.sites:
         words = " ".join(site.command)
         assert f"serve {tmp_path / 'network.toml'} --site {site.name} --port {site.url.rpartition(':')[2]}" in words
-        assert f"--store {tmp_path / 'store' / site.name} --host 127.0.0.1" in words
+        other = south if site is north else north
+        assert f"--store {tmp_path / 'store' / site.name} --site-at {other.name}={other.url} --host 127.0.0.1" in words
         assert f"--log json --no-durable --nats {plan.broker.url}" in words
     assert plan.broker.command[1:3] == ["--addr", "127.0.0.1"]
     assert plan.broker.url in plan.in_words

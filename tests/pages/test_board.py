@@ -16,7 +16,7 @@ import pytest
 from cosend.axes import AllFeatures, Feature
 from cosend.axis_format import name_of
 from cosend.pages import dashboard
-from cosend.pages.dashboard import Board
+from cosend.pages.dashboard import Board, Wanted
 from cosend.pages.site_view import SiteView
 from cosend.runtime.client_requests import Decided
 from cosend.runtime.gossip import Traffic, written
@@ -24,7 +24,8 @@ from cosend.runtime.label_intake import Given
 from cosend.runtime.running_site import RunningSite
 from tests.node.sites import running, setup_of
 
-PARTS = {"head", "tiles", "arms", "decisions", "reward", "error_title", "error", "network", "where", "axes"}
+CHARTS = {"main_title", "main", "error_title", "error", "rate", "latency", "events"}
+PARTS = {"head", "tiles", "arms", "decisions", "network", "where", "axes", *CHARTS}
 TWO_AXES = [Feature("age", range=(0, 100)), Feature("<pulse>", range=(0, 200))]
 
 
@@ -56,7 +57,7 @@ async def test_a_page_gets_everything_at_once_then_what_has_changed_and_of_a_slo
     async with running(replace(setup_of(score_local="all"), axes=TWO_AXES), tmp_path) as site:
         await teach(site, 20)
         board = board_of(site)
-        first, slow = board.stream("0"), board.stream("0")
+        first, slow = board.stream(Wanted("0")), board.stream(Wanted("0"))
         shown = await news(first)
         assert set(shown) == set(await news(slow)) == PARTS
         assert 'data-value="items">20<' in shown["tiles"]
@@ -67,7 +68,7 @@ async def test_a_page_gets_everything_at_once_then_what_has_changed_and_of_a_slo
             assert "axes" not in changed
         missed = await news(slow)
         assert 'data-value="items">50<' in missed["tiles"]
-        assert (await news(board.stream("1")))["where"] != missed["where"]
+        assert (await news(board.stream(Wanted("1"))))["where"] != missed["where"]
 
 
 async def test_nothing_is_looked_at_while_no_page_is_open_and_streams_end_with_the_site(
@@ -113,7 +114,7 @@ async def test_the_menu_of_axes_shows_what_was_chosen(tmp_path: Path) -> None:
     async with running(replace(setup_of(), axes=TWO_AXES), tmp_path) as site:
         board = board_of(site)
         for axes, chosen in (("1", "1"), ("", "0,1"), ("7,9", "0,1"), ("\0", "0,1")):
-            menu = (await news(board.stream(axes)))["axes"]
+            menu = (await news(board.stream(Wanted(axes))))["axes"]
             options = re.findall(r'<option value="([\d,]+)"( selected)?>(.*?)</option>', menu)
             names = [("0,1", "age and &lt;pulse&gt;"), ("0", "age"), ("1", "&lt;pulse&gt;")]
             assert [(value, words) for value, _, words in options] == names
@@ -147,3 +148,23 @@ async def test_news_of_a_peer_that_cannot_be_read_are_said_once_and_stop_no_page
             assert "liar" not in shown
         assert [record.__dict__["peer"] for record in caplog.records] == ["liar"]
         site.link = None
+
+
+@pytest.mark.usefixtures("no_rest")
+async def test_a_page_shows_the_decisions_that_were_chosen_and_nonsense_is_the_usual_page(tmp_path: Path) -> None:
+    async with running(setup_of(score_local="all"), tmp_path) as site:
+        made = [each for each in await site.classify([{"age": 10.0}] * 6) if isinstance(each, Decided)]
+        await site.label([Given(each.id, "ill" if n else "well") for n, each in enumerate(made)])
+        wrong = [n for n, each in enumerate(made, start=1) if (each.label == "ill") != (n > 1)]
+        board = board_of(site)
+
+        async def shown(**wanted: str) -> list[int]:
+            html = (await news(board.stream(Wanted(**wanted))))["decisions"]
+            return [int(number) for number in re.findall(r'data-of="(\d+)"', html)]
+
+        assert await shown() == [6, 5, 4, 3, 2]
+        assert await shown(range="\0", only="<script>", axes="9" * 40) == [6, 5, 4, 3, 2]
+        assert await shown(only="wrong") == sorted(wrong, reverse=True)[:5]
+        assert await shown(only="sent", range="5m") == []
+        explored = [n for n, each in enumerate(made, start=1) if each.phase != "exploit"]
+        assert await shown(only="explored") == sorted(explored, reverse=True)[:5]

@@ -72,12 +72,13 @@ def test_numbers_are_those_of_the_api(page: Watched, network: tuple[Up, Served])
     summary, arms = north.ask("/v1/summary")[1], north.ask("/v1/arms")[1]["arms"]
     assert page.value("recent_error") == percent(summary["recent_error"])
     assert page.value("recent_reward") == f"{summary['recent_reward']:.3f}"
-    assert page.value("learnt") == f"{summary['labels']['learnt']:,}"
+    tips = page.page.locator(".tile").evaluate_all("tiles => tiles.map(tile => tile.title).join()")
+    assert f"Since the start: {summary['labels']['learnt']:,} labels learnt" in tips
     assert page.value("pending") == "0"
     for arm in arms:
         row = page.row(arm["name"])
         assert row["state"] == "● in use"
-        assert row["used"].split()[0] == f"{sum(arm['decisions'].values()):,}"
+        assert page.tip(arm["name"], "used").startswith(f"{sum(arm['decisions'].values()):,} decision")
         assert row["accuracy"].split()[0] == percent(arm["mean_gain"])
         assert page.tip(arm["name"], "accuracy").endswith(f"interval of {arm['labels']:,} labels")
         assert (row["cost"], row["failures"]) == (f"{arm['cost']:.3g}", str(arm["failures"]))
@@ -110,6 +111,55 @@ def test_axes_can_be_chosen(page: Watched) -> None:
     assert any("south" in tip and "label" in tip for tip in tips)
 
 
+def test_a_range_is_chosen_and_values_are_read_by_mouse_finger_and_keys(page: Watched) -> None:
+    chart, tip = page.page.locator('[data-part="main"] .chart'), page.page.locator(".tip")
+    chart.hover()
+    tip.get_by_text("advantage").wait_for()
+    by_mouse = tip.inner_text()
+    page.page.get_by_role("heading", name="Arms and peers").hover()
+    tip.wait_for(state="hidden")
+    chart.focus()
+    page.page.keyboard.press("End")
+    newest = tip.inner_text()
+    page.page.keyboard.press("Home")
+    assert tip.inner_text() != newest
+    assert re.match(r"advantage .?[\d.]+\n", by_mouse)
+    page.page.keyboard.press("Escape")
+    tip.wait_for(state="hidden")
+    box = chart.bounding_box()
+    assert box is not None
+    pointer = {"pointerType": "touch", "bubbles": True, "clientX": box["x"] + 200, "clientY": box["y"] + 20}
+    chart.dispatch_event("pointerdown", pointer)
+    tip.get_by_text("advantage").wait_for()
+    page.press("5 min")
+    pressed = page.page.get_by_role("group", name="time range").locator('[aria-pressed="true"]')
+    assert pressed.all_inner_texts() == ["5 min"]
+    with page.page.expect_request(lambda request: "range=1h" in request.url):
+        page.press("1 h")
+    chart.locator("svg").wait_for()
+
+
+def test_cells_are_read_by_keys_and_decisions_are_filtered(page: Watched) -> None:
+    page.page.locator('[data-part="where"]').focus()
+    page.page.keyboard.press("ArrowRight")
+    page.page.locator(".tip", has_text="item").wait_for()
+    for name, arm in (("sent", "south"), ("newest", "")):
+        page.press(name)
+        page.page.locator('[data-part="decisions"] td[data-is="arm"]', has_text=arm).first.wait_for()
+    page.press("incorrect")
+    page.page.locator('[data-part="decisions"]', has_text="incorrect prediction").or_(
+        page.page.locator('[data-part="decisions"] .state.bad').first
+    ).wait_for()
+
+
+def test_the_other_site_is_one_click_away(chromium: Any, page: Watched) -> None:
+    link = page.page.get_by_role("navigation", name="sites").get_by_role("link", name="south")
+    address = link.get_attribute("href") or ""
+    with looking_at(chromium, address) as other:
+        other.page.get_by_role("heading", name="south", exact=True).wait_for()
+        other.page.get_by_role("link", name="north").first.wait_for()
+
+
 def test_a_cost_that_is_changed_moves_traffic_and_is_in_the_log(page: Watched, network: tuple[Up, Served]) -> None:
     _, north = network
     before, cheap = events_of(north, "CostChanged"), sent(north, first=40)
@@ -123,6 +173,7 @@ def test_a_cost_that_is_changed_moves_traffic_and_is_in_the_log(page: Watched, n
     page.page.locator('tr[data-arm="south"] td[data-is="cost"]', has_text="0.9").wait_for()
     (changed,) = events_of(north, "CostChanged")[len(before) :]
     assert (changed["arm"], changed["cost"]) == ("south", 0.9)
+    page.page.locator('[data-part="events"]', has_text="cost of south: 0.05 → 0.9").wait_for()
     assert sent(north, first=50) < cheap / 4
 
 
@@ -134,13 +185,13 @@ def test_an_arm_is_paused_and_resumed_and_the_site_is_in_shadow_mode(page: Watch
         page.press(f"Yes, {verb.lower()}")
         page.page.locator('tr[data-arm="young"] td[data-is="state"]', has_text=state).wait_for()
         assert [each["arm"] for each in events_of(north, event)] == ["young"]
-    page.press("Shadow mode…")
-    page.press("Shadow mode")
-    page.press("Yes, shadow mode")
-    page.page.locator('[data-value="mode"]', has_text="shadow mode: young answers").wait_for()
-    page.press("Apply decisions…")
-    page.press("Yes, apply")
-    page.page.locator('[data-value="mode"]', has_text="decisions are applied").wait_for()
+    page.press("Switch to shadow mode…")
+    page.press("Switch")
+    page.press("Yes, switch to shadow mode")
+    page.page.locator('[data-value="mode"]', has_text="mode: shadow, young answers").wait_for()
+    page.press("Switch to live mode…")
+    page.press("Yes, switch to live mode")
+    page.page.locator('[data-value="mode"]', has_text="mode: live").wait_for()
     assert [each["mode"] for each in events_of(north, "ModeChanged")] == ["observe", "apply"]
 
 
@@ -155,14 +206,18 @@ def test_a_peer_that_is_killed_turns_red_and_recovers(page: Watched, network: tu
         red = page.page.locator('tr[data-arm="south"] .state').evaluate("e => getComputedStyle(e).color")
         assert red == "rgb(179, 38, 30)"
         assert page.row("south")["state"] == "✕ offline"
+        page.page.locator('[data-part="events"] .bad', has_text="south offline").wait_for()
+        tips = page.page.locator('[data-part="main"] .mark.bad title').all_text_contents()
+        assert any("south offline" in tip for tip in tips)
     page.page.locator('tr[data-arm="south"][data-state="good"]').wait_for()
+    page.page.locator('[data-part="events"] .good', has_text="south back").wait_for()
     assert next(arm for arm in north.ask("/v1/arms")[1]["arms"] if arm["name"] == "south")["present"]
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_nothing_is_too_wide_for_a_phone(chromium: Any, network: tuple[Up, Served], scheme: str) -> None:
     with looking_at(chromium, f"{network[1].url}/dashboard/", 390, scheme) as watched:
-        for part in ("tiles", "arms", "decisions", "where", "network", "reward"):
+        for part in ("tiles", "arms", "decisions", "where", "network", "main", "rate"):
             watched.page.locator(f'[data-part="{part}"] > *').first.wait_for()
         assert not watched.is_too_wide()
         assert watched.broken_words() == []
@@ -225,7 +280,7 @@ def test_a_site_that_stops_closes_its_pages_at_once_and_they_come_back_with_it(c
         with served(tmp_path, "--site", "north", "--no-durable", port=port) as north:
             north.wait_until_ready()
             teach(north, 3)
-            for button in ("why decision", "Change", "Shadow mode"):
+            for button in ("why decision", "change", "Switch to shadow mode"):
                 with looking_at(chromium, f"{north.url}/dashboard/") as watched:
                     watched.page.get_by_role("button", name=re.compile(button)).first.press("Enter")
                     watched.page.get_by_role("dialog").wait_for()

@@ -4,24 +4,30 @@ from __future__ import annotations
 
 import re
 import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from cosend.algorithm.layout import EXPLORE
+from cosend.pages.over_time import Recent
 from cosend.pages.rendering import (
     MOST_VALUES,
     NOTHING,
+    PALEST,
     duration,
     percent,
+    render_decisions,
     render_parts,
     render_why,
     shares_of,
+    strength,
     where_figure,
 )
-from cosend.pages.site_view import AxisView, Flow
+from cosend.pages.site_view import AxisView, Flow, Local, Reason
 from cosend.pages.winning_arms import Square
 from cosend.runtime.gossip import Traffic
-from tests.pages.snapshots import a_snapshot, arm, decision
+from tests.pages.snapshots import DASH, a_snapshot, arm, decision, over_time, ranges
 
 EVIL = "<script>alert('x')</script>\""
 
@@ -30,25 +36,29 @@ def text(html: str) -> str:
     return " ".join(re.sub(r"<[^>]+>", " ", html).replace("&lt;", "<").split())
 
 
-def test_tiles_say_how_the_site_is_doing_and_what_always_local_earns() -> None:
-    told = text(render_parts(a_snapshot())["tiles"])
-    assert "reward 0.850 0.150 more than always using young (0.700)" in told
-    assert "error 12.5%" in told
-    assert "cost per item 0.025" in told
-    assert "items 12,345 2.0 per second, 1 in flight, 2 unanswered" in told
-    assert "labels learnt 11,000 since the start; 4.2k too late, 3 unknown" in told
-    assert "labels pending 7 oldest 2.2 min, median 4.0 s" in told
+def test_tiles_say_how_the_site_is_doing_and_how_it_compares() -> None:
+    tiles = render_parts(a_snapshot())["tiles"]
+    told = text(tiles)
+    assert "reward 0.850 +0.150 vs young" in told
+    assert "error 12.5% young: 30.0%" in told
+    assert "throughput 37/s 12,345 items, 2 failed" in told
+    assert "latency, median 3.1 ms p99 21 ms" in told
+    assert "sent to peers 54% of the last minute explored <1% of the last minute" in told
+    assert "cost per 1,000 25 correct answers" in told
+    assert "labels pending 7 oldest 2.2 min" in told
+    assert "Since the start: 11,000 labels learnt, 4,200 too late, 3 unknown." in tiles
+    assert "1 in flight, 2 failed" in tiles
 
 
 def test_before_the_first_label_nothing_is_made_up() -> None:
     facts = {**a_snapshot().facts, "recent_error": None, "recent_gain": None, "recent_reward": None}
     pending = {"decisions": 0, "for_peers": 0, "oldest_s": None, "middle_s": None}
-    empty = a_snapshot(facts=facts, local=None, pending=pending, curve=[], decisions=[], flows=[], traffic={})
+    empty = a_snapshot(facts=facts, local=None, pending=pending, recent=Recent(), flows=[], traffic={})
     parts = render_parts(empty)
-    assert f"reward {NOTHING} labels do not tell yet what a local model alone would earn" in text(parts["tiles"])
-    assert "no label is missing" in parts["tiles"]
-    assert "waiting for labels" in parts["reward"]
-    assert "No item has arrived yet." in parts["decisions"]
+    assert f"reward {NOTHING} no comparison yet" in text(parts["tiles"])
+    assert f"throughput {NOTHING}" in text(parts["tiles"])
+    assert "none is missing" in parts["tiles"]
+    assert "No item has arrived yet." in render_decisions([], "labelled", empty)["decisions"]
 
 
 def test_an_arm_that_the_site_learns_itself_says_what_it_is_and_from_how_much() -> None:
@@ -75,29 +85,44 @@ def test_the_state_of_an_arm_is_a_word_and_a_look(facts: dict[str, Any], word: s
     assert re.search(rf'<span class="state {look}">\S {word}</span>', table)
 
 
-def test_the_newest_decisions_are_above_those_whose_label_has_arrived() -> None:
+def test_a_decision_says_what_spoke_for_its_arm_how_far_it_led_and_what_became_of_it() -> None:
     at = time.time() - 3 * 3600 - 60  # far from where the words change
-    right, wrong = decision(8, at=at, labelled=True, truth="ill"), decision(5, at=at, labelled=True, truth="well")
-    snapshot = a_snapshot(decisions=[decision(9, at=at), right], labelled=[right, wrong])
-    rows = [text(row) for row in re.findall(r"<tr.*?</tr>", render_parts(snapshot)["decisions"], re.DOTALL)]
-    assert rows[1:] == [
-        "9 3 h ago young exploit ill pending Why?",
-        "8 3 h ago young exploit ill ✓ ill Why?",
-        "the newest with a label",
-        "5 3 h ago young exploit ill ✕ well Why?",
+    why = Reason([("service", "http"), ("count", "3")], 0.0421, "south")
+    rows = [
+        decision(9, why, at=at),
+        decision(8, at=at, labelled=True, truth="ill", kind=EXPLORE),
+        decision(7, at=at, labelled=True, truth="well", arm="south"),
     ]
+    told = render_decisions(rows, "labelled", a_snapshot())["decisions"]
+    assert [text(row) for row in re.findall(r"<tr.*?</tr>", told, re.DOTALL)][1:] == [
+        "3 h ago young service http count 3 +0.042 vs south ill pending Why?",
+        f"3 h ago young explored {DASH} {DASH} ill &#10003; Why?",
+        f"3 h ago south {DASH} {DASH} ill &#10005; it was well Why?",
+    ]
+    assert "No incorrect prediction" in render_decisions([], "wrong", a_snapshot())["decisions"]
+
+
+def test_other_sites_are_linked_where_their_address_is_known() -> None:
+    known = {"south": "http://127.0.0.1:8802"}
+    parts = render_parts(a_snapshot(addresses=known))
+    link = '<a href="http://127.0.0.1:8802/dashboard/" data-site>south</a>'
+    assert all(link in parts[name] for name in ("head", "arms", "network"))
+    assert not any("<a " in html for html in render_parts(a_snapshot()).values())
 
 
 def test_names_and_labels_from_outside_are_escaped() -> None:
     facts = {**a_snapshot().facts, "site": EVIL, "mode": "observe", "answered_by": EVIL}
     arms = [arm(EVIL, last_failure=EVIL), arm(EVIL + "2", kind="peer", refused=EVIL)]
-    evil = decision(arm=EVIL, shown=EVIL, truth=EVIL, labelled=True)
+    reason = Reason([(EVIL, EVIL)], 0.5, EVIL)
+    evil = decision(1, reason, arm=EVIL, shown=EVIL, truth=EVIL, labelled=True)
     traffic = {EVIL: a_snapshot().traffic["north"]}
-    snapshot = a_snapshot(facts=facts, arms=arms, decisions=[evil], traffic=traffic, why_not_ready=EVIL)
-    square = Square(((0.0, 1.0),), 5, (3.0, 2.0), (3.0, 1.0))
+    snapshot = a_snapshot(facts=facts, arms=arms, traffic=traffic, why_not_ready=EVIL, addresses={EVIL: EVIL})
+    square = Square(((0.0, 1.0),), 50, (30.0, 20.0), (30.0, 10.0))
     told = {**decided(), "arm": EVIL, "label": EVIL, "truth": EVIL, "labelled": True, "answered_by": EVIL}
     made = [
         *render_parts(snapshot).values(),
+        *render_decisions([evil], "labelled", snapshot).values(),
+        *over_time(ranges(EVIL), replace(snapshot, local=Local(EVIL, 0.5, True)), "all").values(),
         where_figure([square], [AxisView(EVIL, [(0.5, EVIL)])], snapshot).inline(),
         render_why(told, arms, [(EVIL, EVIL)], None),
     ]
@@ -129,16 +154,20 @@ def test_why_a_decision_was_made() -> None:
 
 def test_a_strip_has_the_winner_of_every_place_and_the_numbers_behind_it() -> None:
     sure = Square(((0.0, 0.5),), 900, (500.0, 0.0, 300.0), (450.0, 0.0, 100.0))
-    unsure = Square(((0.5, 1.0),), 10, (2.0, 0.0, 2.0), (1.0, 0.0, 2.0))
-    drawn = where_figure([sure, unsure], [AxisView("age", [(0.0, "0"), (1.0, "100")])], a_snapshot()).inline()
-    assert "young: 0.90 ± 0.03 (500 labels)\n→ south: 0.28 (300 labels)\nsure" in drawn
-    assert "not sure yet" in drawn
-    assert drawn.count("url(#unsure)") == 1
+    unsure = Square(((0.5, 1.0),), 40, (20.0, 0.0, 20.0), (15.0, 0.0, 18.0))
+    hardly = Square(((0.5, 0.6),), 9, (2.0, 0.0, 2.0), (1.0, 0.0, 2.0))
+    views = [AxisView("age", [(0.0, "0"), (1.0, "100")])]
+    drawn = where_figure([sure, unsure, hardly], views, a_snapshot()).inline()
+    assert "900 items\nyoung: 0.90 ± 0.03 (500 labels)\n→ south: 0.28 (300 labels)\ncertain" in drawn
+    assert re.search(r"south: 0.85 ± 0.14 \(20 labels\)\nyoung: 0.75 \(20 labels\)\n\d\d% certain", drawn)
+    assert "9 items" not in drawn  # too little is known to say anything
+    assert "url(#unsure)" not in drawn
+    assert strength(0.5) == PALEST < strength(0.7) < strength(0.9) < strength(0.98) == 1.0
 
 
 def test_a_map_names_the_commonest_values_of_a_category() -> None:
     found = [
-        Square(((float(code), code + 1.0), (0.0, 1.0)), 100 - code, (9.0, 0, 0), (9.0, 0, 0)) for code in range(30)
+        Square(((float(code), code + 1.0), (0.0, 1.0)), 100 - code, (19.0, 0, 0), (19.0, 0, 0)) for code in range(30)
     ]
     axes = [AxisView("service", [], [f"s{n:02}" for n in range(25)]), AxisView("age", [(0.0, "0")])]
     names = set(re.findall(r">(s\d\d)<", where_figure(found, axes, a_snapshot()).inline()))
@@ -160,19 +189,19 @@ def test_numbers_are_written_as_people_say_them() -> None:
 def test_where_only_scores_come_nothing_is_called_an_error_or_a_label() -> None:
     facts = {**a_snapshot().facts, "recent_error": None, "recent_score": 0.875, "scores": 11_000}
     scored = decision(8, at=time.time(), score=0.7)
+    view = ranges("young", [0.7] * 40)
     told = {"north": Traffic(1.0, 100, {"south": 20}, None, 0.85, 0.7)}
-    snapshot = a_snapshot(facts=facts, measure="score", decisions=[scored], labelled=[scored], traffic=told)
-    parts = {name: text(html) for name, html in render_parts(snapshot).items()}
+    snapshot = a_snapshot(facts=facts, measure="score", traffic=told, local=None)
+    drawn = {**over_time(view, snapshot, "all"), **render_decisions([scored], "labelled", snapshot)}
+    parts = {name: text(html) for name, html in {**render_parts(snapshot), **drawn}.items()}
     assert "mean score 0.875" in parts["tiles"]
-    assert "scores learnt 11,000" in parts["tiles"]
     assert "scores pending 7" in parts["tiles"]
     assert "mean score" in parts["arms"]
     assert "score 0.700" in parts["decisions"]
-    assert "Mean score over time" in parts["error_title"]
+    assert "Mean score" in parts["error_title"]
     assert "0.700" in parts["network"]
     for name in ("tiles", "arms", "decisions", "error", "error_title"):
         assert not re.search(r"error|label|accuracy", parts[name]), name
-    assert "waiting for" in text(render_parts(a_snapshot(curve=[], measure="gain"))["error"])
     assert "score 0.700" in text(render_why(decided(score=0.7), [arm("young")], [], None))
 
 
@@ -181,7 +210,7 @@ def test_labels_and_scores_together_are_gains() -> None:
     parts = {name: text(html) for name, html in render_parts(a_snapshot(facts=facts, measure="gain")).items()}
     assert "error 12.5%" in parts["tiles"]
     assert "mean score 0.500" in parts["tiles"]
-    assert "labels and scores learnt" in parts["tiles"]
+    assert "labels pending" in parts["tiles"]
     assert "mean gain" in parts["arms"]
 
 
@@ -189,5 +218,5 @@ def test_costs_are_shown_in_money_too() -> None:
     facts = {**a_snapshot().facts, "unit": 0.02, "currency": "USD"}
     snapshot = a_snapshot(facts=facts, arms=[arm("dear", cost=0.05, price=0.001)])
     assert "0.05 0.001 USD" in text(render_parts(snapshot)["arms"])
-    assert "0.0005 USD" in text(render_parts(snapshot)["tiles"])
+    assert "cost per 1,000 0.5 USD 25 correct answers" in text(render_parts(snapshot)["tiles"])
     assert "0.05 (0.001 USD)" in text(render_why(decided(price=0.001), [arm("young")], [], None, "USD"))

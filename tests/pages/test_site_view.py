@@ -4,16 +4,11 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-import pytest
-
 from cosend.pages.site_view import (
-    MOST_POINTS,
     Flow,
     Local,
-    Means,
     TrafficWindow,
     best_model,
-    curve_of,
     estimated_local,
 )
 from cosend.runtime.gossip import MOST_PEERS, Traffic, read, traffic_of, written
@@ -23,16 +18,6 @@ from tests.pages.snapshots import a_snapshot, arm
 
 def stretch(labels: int, gain: float, cost: float = 0.0, **local: tuple[float, int]) -> Stretch:
     return Stretch(labels, gain, cost, local)
-
-
-def test_a_curve_has_the_means_of_three_stretches_or_more_and_few_points() -> None:
-    stretches = [stretch(4, 3.0, 1.0, young=(2.0, 4)), *[stretch(0, 0.0)] * 5, stretch(2, 2.0), stretch(2, 1.0)]
-    assert curve_of(stretches, 2.0, "young") == [Means(6.0, 0.5, 0.25, 0.5), Means(16.0, 0.75, 0.25, None)]
-    assert [each.local for each in curve_of(stretches, 2.0, None)] == [None, None]
-    many = curve_of([stretch(1, n / 1_000) for n in range(960)], 1.0, None)
-    assert len(many) == MOST_POINTS
-    assert many[-1].at_s == 960.0
-    assert sum(each.reward for each in many) / len(many) == pytest.approx(0.4795)
 
 
 def test_the_best_local_model_has_enough_labels_and_earns_what_it_did_on_the_last_thousand() -> None:

@@ -56,6 +56,22 @@ def looks_of_arms(owners: Sequence[str], sites: Sequence[str]) -> list[Look]:
     return found
 
 
+OTHERS: Final = (6, 4, 5, 7)  # colours of further models of a site, in this order, where no site has them
+
+
+def looks_apart(owners: Sequence[str], sites: Sequence[str], here: str) -> list[Look]:
+    """Return the look of every arm of a site: colours of their own for its models too, as long as there are any."""
+    left = [colour for colour in OTHERS if colour >= len(sites)]
+    found = looks_of_arms(owners, sites)
+    further = [n for n, owner in enumerate(owners) if owner == here][1:]
+    for n, colour in zip(further, left, strict=False):
+        found[n] = Look(f"var(--c{colour})", 1.0, f"var(--k{colour})")
+    rest = further[len(left) :]
+    for n, shade in zip(rest, looks_of_arms([here, *(here for _ in rest)], sites)[1:], strict=True):
+        found[n] = shade
+    return found
+
+
 def spread(wanted: Sequence[float], apart: float, low: float, high: float) -> list[float]:
     """Return places near the wanted ones, in the same order, at least `apart` from each other, from low to high."""
     order = sorted(range(len(wanted)), key=lambda n: wanted[n])
@@ -116,6 +132,18 @@ class Drawing:
 
     def dot(self, x: float, y: float, ink: str, radius: float = 3.0) -> None:
         self._parts.append(f'<circle cx="{_short(x)}" cy="{_short(y)}" r="{_short(radius)}" fill="{ink}"/>')
+
+    def mark(self, x: float, top: float, bottom: float, kind: str, tip: str) -> None:
+        """Draw a dashed line that hangs on a triangle; `tip` is shown while the pointer is over it."""
+        line = f"M{_short(x)} {_short(top + 4)}V{_short(bottom)}"
+        head = f"M{_short(x - 4)} {_short(top - 4)}H{_short(x + 4)}L{_short(x)} {_short(top + 3)}Z"
+        title = f"<title>{escape(tip)}</title>"
+        self._parts.append(f'<g class="mark {kind}">{title}<path class="turn" d="{line}"/><path d="{head}"/></g>')
+
+    def tick(self, x: float, bottom: float, tip: str) -> None:
+        """Draw a short line that stands on another; `tip` is shown while the pointer is over it."""
+        line = f'<path d="M{_short(x)} {_short(bottom - 4)}V{_short(bottom)}"/>'
+        self._parts.append(f'<g class="mark minor"><title>{escape(tip)}</title>{line}</g>')
 
     def text(
         self, x: float, y: float, words: str, kind: str = "", anchor: str = "start", ink: str = "", size: float = 0
@@ -184,6 +212,7 @@ class Patch(NamedTuple):
     tip: str = ""
     is_sure: bool = True  # else it is hatched
     words: str = ""  # written on it where there is room
+    strength: float = 1.0  # how much of its colour it has; what lies under it does not show through
 
 
 class Strip(NamedTuple):
@@ -332,9 +361,9 @@ def _fill(drawing: Drawing, patch: Patch, frame: tuple[float, float, float, floa
     left, top, wide, high = frame
     (x1, x2), (y1, y2) = patch.x, patch.y
     place = (left + wide * x1, top + high * (1 - y2), wide * (x2 - x1), high * (y2 - y1))
-    if not patch.is_sure:  # what lies under it must not show through the hatching
+    if not patch.is_sure or patch.strength < 1.0:  # what lies under it must not show through
         drawing.box(*place, Look("var(--card)"))
-    drawing.box(*place, patch.look, patch.tip)
+    drawing.box(*place, patch.look._replace(opacity=patch.look.opacity * patch.strength), patch.tip)
     if not patch.is_sure:
         drawing.hatch(*place, patch.tip)
 
@@ -343,7 +372,8 @@ def _write(drawing: Drawing, patch: Patch, frame: tuple[float, float, float, flo
     left, top, wide, high = frame
     letters = int((wide * (patch.x[1] - patch.x[0]) - 4) / BOLD_LETTER)
     if patch.words and letters >= min(6, len(patch.words)):
-        x, ink = left + wide * (patch.x[0] + patch.x[1]) / 2, patch.look.on if patch.is_sure else "var(--text)"
+        is_full = patch.is_sure and patch.strength > 0.9
+        x, ink = left + wide * (patch.x[0] + patch.x[1]) / 2, patch.look.on if is_full else "var(--text)"
         drawing.text(x, top + high / 2 + 4, short_text(patch.words, letters), "strong", "middle", ink)
 
 

@@ -81,6 +81,7 @@ def serve(
     durable: Durable = True,
     dashboard: Annotated[bool, typer.Option(help="Serve the dashboard of the site at /dashboard/.")] = True,
     log: LogFormat = "text",
+    site_at: Annotated[list[str] | None, typer.Option(hidden=True, help="NAME=URL of another site.")] = None,
 ) -> None:
     """Run one site of a network file as an HTTP service that keeps its state on disk.
 
@@ -121,7 +122,8 @@ def serve(
         if dashboard:
             from cosend.pages.dashboard import Dashboard
 
-            pages = Dashboard(node, allowed)
+            told = dict(each.rsplit("=", 1) for each in site_at or [] if "=" in each)
+            pages = Dashboard(node, allowed, {**found.addresses, **told})
         shown = f", dashboard: {address.url}/dashboard/" if pages is not None else ""
         words = f"listening on {address.url} (routes: {address.url}/docs{shown}); Ctrl-C stops it"
         http_server.serve(node, address, allowed, pages, lambda: console.print(words, soft_wrap=True))

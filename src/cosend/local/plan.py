@@ -70,12 +70,14 @@ def make_plan(
             servers = [broker.url]
     every = ["--host", LOOPBACK, "--log", log, "--durable" if durable else "--no-durable"]
     every += [word for server in servers for word in ("--nats", server)]
+    urls = {name: f"http://{LOOPBACK}:{port}" for name, port in ports.items()}
     sites = []
     for name, port in ports.items():
         folder = (store or file.parent / "store") / name
         own = ["--site", name, "--port", str(port), "--store", str(folder)]
-        command = [sys.executable, "-m", "cosend.cli", "serve", str(file), *own, *every]
-        sites.append(Part(name, command, f"http://{LOOPBACK}:{port}"))
+        others = [word for other, url in urls.items() if other != name for word in ("--site-at", f"{other}={url}")]
+        command = [sys.executable, "-m", "cosend.cli", "serve", str(file), *own, *others, *every]
+        sites.append(Part(name, command, urls[name]))
     return Plan(sites, broker, servers)
 
 

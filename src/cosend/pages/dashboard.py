@@ -1,7 +1,7 @@
 """The routes of the dashboard, an ASGI app that the service mounts at /dashboard, and the live board behind them.
 
     GET /              the page: it says nothing about the site but its name
-    GET /live          server-sent events with the parts of the page, `?axes=0,1` for the axes that are shown
+    GET /live          server-sent events with the parts of the page; `?axes=0,1&range=1h&only=sent` says what is shown
     GET /why/{id}      why a decision was made
     GET /static/...    the style and the script
 
@@ -17,10 +17,10 @@ import json
 import logging
 import sqlite3
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from importlib.resources import files
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -32,7 +32,8 @@ from starlette.types import Scope as Asked
 from cosend.charts.figures import CSS
 from cosend.errors import CosendError, in_one_line
 from cosend.pages import rendering
-from cosend.pages.site_view import Choice, SiteView, Snapshot
+from cosend.pages.over_time import DEFAULT, RANGES, Series
+from cosend.pages.site_view import KINDS, Choice, SiteView, Snapshot, rest_s
 from cosend.runtime.running_site import RunningSite
 from cosend.server.auth import Tokens
 from cosend.server.problems import problem, problem_of
@@ -41,6 +42,7 @@ from cosend.server.schema import Scope
 LOG: Final = logging.getLogger("cosend.pages")
 TICK_S: Final = 1.0
 REST: Final = 40  # a tick is followed by a rest of at least this many times its length
+CELLS_S: Final = 10.0  # between two drawings of the cells
 MOST_LOGGED: Final = 100  # different problems
 MOST_PAGES: Final = 100  # that are open at once
 WRONG_TOKEN_S: Final = 0.5  # after a wrong token, before another may be tried
@@ -56,6 +58,17 @@ HEADERS: Final = (
 )
 
 
+class Wanted(NamedTuple):
+    """What a page shows, as its query says."""
+
+    axes: str = ""  # as in "0,1"
+    range: str = DEFAULT
+    only: str = KINDS[0]  # which decisions
+
+
+FIRST: Final = Wanted()
+
+
 class Board:
     """What the pages of a site show: one snapshot for all of them, made while a page is open and never otherwise.
 
@@ -69,19 +82,24 @@ class Board:
         self._snapshot: Snapshot | None = None
         self._due = 0.0  # when the next snapshot is made
         self._parts: dict[str, str] = {}  # the same for every page
-        self._where: dict[Choice, dict[str, str]] = {}  # by the axes that a page shows
+        self._chosen: dict[Any, dict[str, str]] = {}  # by the axes, the range and the decisions that a page shows
+        self._charts: dict[str, tuple[Series, dict[str, str]]] = {}  # by range
+        self._figures: dict[Choice, tuple[float, dict[str, str]]] = {}  # with when each is drawn again
         self._closing = asyncio.Event()
         self._logged: set[str] = set()
 
-    async def stream(self, axes: str = "") -> AsyncIterator[bytes]:
-        """Yield the events of a page until the board closes; `axes` are those that it shows, as in "0,1"."""
-        choice: Choice = next((choice for choice in self.view.choices() if rendering.as_value(choice) == axes), ())
+    async def stream(self, wanted: Wanted = FIRST) -> AsyncIterator[bytes]:
+        """Yield the events of a page until the board closes."""
+        range_ = wanted.range if wanted.range in RANGES else DEFAULT
+        only = wanted.only if wanted.only in KINDS else KINDS[0]
+        axes = {rendering.as_value(choice): choice for choice in self.view.choices()}
+        choice: Choice = axes.get(wanted.axes, ())
         shown = dict[str, str]()
         self.pages += 1
         try:
             while not self._closing.is_set():
                 choice = choice or next(iter(self.view.choices()), ())
-                parts = self.parts(choice)
+                parts = self.parts(choice, range_, only)
                 if news := {name: html for name, html in parts.items() if shown.get(name) != html}:
                     yield f"data: {json.dumps(news, separators=(',', ':'))}\n\n".encode()
                 shown = parts
@@ -93,14 +111,14 @@ class Board:
     def close(self) -> None:
         self._closing.set()
 
-    def parts(self, choice: Choice) -> dict[str, str]:
-        """Return all parts of a page that shows these axes, as new as they may be."""
+    def parts(self, choice: Choice, range_: str = DEFAULT, only: str = KINDS[0]) -> dict[str, str]:
+        """Return all parts of a page that shows these axes, range and decisions, as new as they may be."""
         began = time.monotonic()
         try:
             if began >= self._due:
                 self._look(began)
-            if self._snapshot is not None and choice not in self._where:
-                self._where[choice] = rendering.render_where(self.view, self._snapshot, choice)
+            if self._snapshot is not None:
+                self._render(self._snapshot, choice, range_, only)
         except Exception as error:  # the next moment may be better
             why = in_one_line(error)
             self._log_once("the dashboard could not look at the site", reason=why, error=error)
@@ -108,7 +126,34 @@ class Board:
         if began >= self._due:
             now = time.monotonic()
             self._due = now + max(TICK_S, REST * (now - began))
-        return {**self._parts, **self._where.get(choice, {})}
+        chosen = (self._chosen.get(key, {}) for key in (choice, range_, only))
+        return {name: html for parts in (self._parts, *chosen) for name, html in parts.items()}
+
+    def _render(self, snapshot: Snapshot, choice: Choice, range_: str, only: str) -> None:
+        """Render what this page has chosen, unless another page has chosen the same."""
+        if choice not in self._chosen:
+            self._chosen[choice] = self._cells(snapshot, choice)
+        if range_ not in self._chosen:
+            self._chosen[range_] = self._over_time(snapshot, range_)
+        if only not in self._chosen:
+            self._chosen[only] = rendering.render_decisions(self.view.rows(only), only, snapshot)
+
+    def _cells(self, snapshot: Snapshot, choice: Choice) -> dict[str, str]:
+        """Render which arm wins where, less often than the rest: it is large and changes slowly."""
+        due, drawn = self._figures.get(choice, (0.0, {}))
+        if (now := time.monotonic()) >= due:
+            drawn = rendering.render_where(self.view, snapshot, choice)
+            self._figures[choice] = now + rest_s(snapshot.facts["up_s"], CELLS_S) * bool(drawn), drawn
+        return drawn
+
+    def _over_time(self, snapshot: Snapshot, range_: str) -> dict[str, str]:
+        """Render the charts of a range, if they have changed."""
+        series = self.view.series(range_, snapshot.local)
+        drawn, charts = self._charts.get(range_, (None, {}))
+        if drawn is not series:
+            charts = rendering.render_charts(series, snapshot, self.view.moment)
+            self._charts[range_] = series, charts
+        return {**charts, **rendering.render_events(series, self.view.moment)}
 
     def _look(self, now: float) -> None:
         if not self.view.is_started:
@@ -117,7 +162,7 @@ class Board:
         self._snapshot = self.view.snapshot(now)
         for site in self._snapshot.unreadable:
             self._log_once("the news of a peer cannot be read and are not shown", peer=site)
-        self._parts, self._where = rendering.render_parts(self._snapshot), {}
+        self._parts, self._chosen = rendering.render_parts(self._snapshot), {}
 
     def _say(self, why: str) -> None:
         self._parts["head"] = rendering.render_part("problem", site=self.view.name, why=why)
@@ -131,10 +176,10 @@ class Board:
 
 
 class Dashboard:
-    """The pages of a site."""
+    """The pages of a site; `addresses` are those of others, whose pages it links."""
 
-    def __init__(self, site: RunningSite, tokens: Tokens) -> None:
-        self._view, self._tokens = SiteView(site), tokens
+    def __init__(self, site: RunningSite, tokens: Tokens, addresses: Mapping[str, str] | None = None) -> None:
+        self._view, self._tokens = SiteView(site, addresses), tokens
         self.board = Board(self._view)
         self._router = Router(
             [
@@ -184,7 +229,9 @@ class Dashboard:
         if self.board.pages >= MOST_PAGES:
             return problem(503, f"{MOST_PAGES} pages are open; close one")
         told = {"cosend-may-change": "yes" if self._may(request, "admin") else "no", "x-accel-buffering": "no"}
-        events = self.board.stream(request.query_params.get("axes", ""))
+        query = request.query_params
+        wanted = Wanted(**{name: query[name] for name in Wanted._fields if name in query})
+        events = self.board.stream(wanted)
         return StreamingResponse(events, media_type="text/event-stream", headers=told)
 
     async def _why(self, request: Request) -> Response:

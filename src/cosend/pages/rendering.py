@@ -5,32 +5,35 @@ Jinja2 escapes everything that is put into a template, and a drawing escapes its
 
 from __future__ import annotations
 
+import json
+import math
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from jinja2 import Environment
 from markupsafe import Markup, escape
 
 from cosend.charts.figures import (
     Drawing,
-    Line,
     Look,
     Patch,
     Scale,
     Span,
     Strip,
     flow_chart,
-    line_chart,
-    looks_of_arms,
+    looks_apart,
     map_chart,
     strip_chart,
 )
+from cosend.charts.time_chart import Curve, Readings, time_chart
 from cosend.engine.arm_health import PHASE_NAMES
-from cosend.pages.site_view import AxisView, Choice, Flow, Means, SiteView, Snapshot
-from cosend.pages.winning_arms import Square, Winner, interval, winner
+from cosend.pages.over_time import DEFAULT, NAMES, Point, Series
+from cosend.pages.over_time import ticks_of as time_ticks
+from cosend.pages.site_view import AxisView, Choice, Flow, Measure, Row, SiteView, Snapshot
+from cosend.pages.winning_arms import SURE, Square, Winner, interval, winner
 from cosend.report.verdict import learnt_words
 from cosend.runtime.inspection import Facts
 from cosend.text import counted, short_number, short_text
@@ -40,7 +43,18 @@ MOST_VALUES: Final = 12  # of a category
 MOST_SITES: Final = 12  # in the figure of the network
 NOTHING: Final = "\N{EN DASH}"
 STATES: Final = {"open": ("backing off", "bad"), "half open": ("retrying", "warn"), "closed": ("in use", "good")}
-TITLES: Final = {"error": "Error over time, in %", "score": "Mean score over time", "gain": "Mean gain over time"}
+DECADES_S: Final = (0.0001, 0.001, 0.01, 0.1, 1.0, 10.0, 100.0)
+MOST_EVENTS: Final = 4  # that are listed
+TOO_LITTLE: Final = {
+    "main": "Not enough data in this range.",
+    "error": "Not enough data in this range.",
+    "rate": "No items in this range.",
+    "latency": "No requests in this range.",
+}
+KINDS_IN_WORDS: Final = {"labelled": "newest", "wrong": "incorrect", "explored": "explored", "sent": "sent"}
+FEWEST_LABELS: Final = 10  # of the best arm, for a cell to be drawn
+CLEAR: Final = 0.8  # certainty of a cell that is drawn over a larger one
+PALEST: Final = 0.12
 SENTENCES: Final = {
     "train": "The arm had too little labelled data around this context, so this item was sent to teach it.",
     "explore": "Too little was known here about what this arm earns, and it could have been the best, so it was tried.",
@@ -88,7 +102,13 @@ def _reward(value: float | None) -> str:
 def _latency(seconds: float | None) -> str:
     if seconds is None:
         return NOTHING
+    if seconds >= 0.9995:
+        return f"{seconds:.3g} s"
     return f"{seconds * 1e3:.3g} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.0f} \N{MICRO SIGN}s"
+
+
+def _rate(number: float) -> str:
+    return short_number(number) if number >= 10 else f"{number:.1f}"
 
 
 def _ago(at: float) -> str:
@@ -107,11 +127,14 @@ def _templates() -> Environment:
         "duration": duration,
         "few": lambda count: short_number(count) if count else "0",
         "latency": _latency,
+        "lead": lambda margin: "0" if abs(margin) < 5e-4 else _signed(round(margin, 3)),
         "learnt": learnt_words,
         "percent": percent,
         "phase": PHASE_NAMES.__getitem__,
-        "rate": lambda number: short_number(number) if number >= 10 else f"{number:.1f}",
+        "rate": _rate,
         "reward": _reward,
+        "signed": lambda value: f"{value:+.3f}".replace("-", "\N{MINUS SIGN}"),
+        "signless": lambda value: f"{max(0.0, value):.3g}" if value < 100 else short_number(value),
         "short": short_text,
     }
     return found
@@ -126,37 +149,37 @@ def render_part(name: str, **values: Any) -> str:
 
 def render_page(site: str, *, needs_token: bool) -> str:
     """Return the page that gets its parts later."""
-    return _templates().get_template("dashboard.html").render(site=site, needs_token=needs_token)
+    given = {"ranges": NAMES, "range": DEFAULT, "kinds": KINDS_IN_WORDS}
+    return _templates().get_template("dashboard.html").render(site=site, needs_token=needs_token, **given)
 
 
 def render_parts(snapshot: Snapshot) -> dict[str, str]:
     """Return the parts that are the same on every page."""
     total = sum(sum(arm["decisions"].values()) for arm in snapshot.arms)
-    newest = {id for id, _ in snapshot.decisions}
     shares = {each.site: 1 - each.kept / each.items if each.items else None for each in snapshot.flows}
     return {
-        "head": render_part("head", facts=snapshot.facts, why_not_ready=snapshot.why_not_ready),
+        "head": render_part(
+            "head",
+            facts=snapshot.facts,
+            why_not_ready=snapshot.why_not_ready,
+            sites=snapshot.sites,
+            addresses=snapshot.addresses,
+        ),
         "tiles": render_part("tiles", snapshot=snapshot, facts=snapshot.facts),
         "arms": render_part(
             "arms",
             rows=[_arm_row(*each, total) for each in zip(snapshot.arms, _looks(snapshot), strict=True)],
             measure=snapshot.measure,
             currency=snapshot.facts["currency"] or "",
+            addresses=snapshot.addresses,
         ),
-        "decisions": render_part(
-            "decisions",
-            measure=snapshot.measure,
-            newest=snapshot.decisions,
-            older=[each for each in snapshot.labelled if each[0] not in newest],
-        ),
-        "reward": over_time(snapshot.curve, snapshot.facts["up_s"], "reward").inline(),
-        "error_title": TITLES[snapshot.measure],
-        "error": over_time(snapshot.curve, snapshot.facts["up_s"], snapshot.measure).inline(),
         "network": render_part(
             "network",
             drawn=_network_figure(snapshot),
             rows=[(site, shares.get(site), told) for site, told in sorted(snapshot.traffic.items())],
-            window_s=max(1.0, snapshot.window_s),
+            addresses=snapshot.addresses,
+            here=snapshot.site,
+            window_s=snapshot.window_s,
         ),
     }
 
@@ -166,6 +189,12 @@ def _arm_row(arm: Facts, look: Look, total: int) -> Facts:
     low, high = (0.0, 0.0) if mean is None else interval(min(1.0, max(0.0, mean)), arm["labels"])
     share = used / total if total else 0.0
     return {**arm, "look": look, "state": state_of(arm), "used": used, "share": share, "low": low, "high": high}
+
+
+def render_decisions(rows: Sequence[Row], kind: str, snapshot: Snapshot) -> dict[str, str]:
+    """Return the newest decisions of a kind."""
+    looks = dict(zip((arm["name"] for arm in snapshot.arms), _looks(snapshot), strict=True))
+    return {"decisions": render_part("decisions", rows=rows, kind=kind, measure=snapshot.measure, looks=looks)}
 
 
 def as_value(choice: Choice) -> str:
@@ -228,28 +257,129 @@ def _worth(arm: Facts, known: Facts | None, forecasts: Mapping[str, float] | Non
 
 def _looks(snapshot: Snapshot) -> list[Look]:
     owners = [arm["name"] if arm["kind"] == "peer" else snapshot.site for arm in snapshot.arms]
-    return looks_of_arms(owners, snapshot.sites)
+    return looks_apart(owners, snapshot.sites, snapshot.site)
 
 
-def over_time(curve: Sequence[Means], now_s: float, what: str) -> Drawing:
-    """Draw the reward, the error in percent, or the mean score or gain, with always using the best local model."""
-    is_error = what == "error"
-    if len(curve) < 2:
-        drawing = Drawing(168.0, f"{what} over time")
-        drawing.text(drawing.width / 2, drawing.height / 2, "waiting for labels", "soft", "middle")
-        return drawing
-    ours = [(e.at_s, e.reward if what == "reward" else 100 * e.error if is_error else 1.0 - e.error) for e in curve]
-    alone = [(e.at_s, 100 * (1.0 - e.local) if is_error else e.local) for e in curve if e.local is not None]
-    lines = [Line(what, "var(--text)", 2.4, points=ours), Line("always local", "var(--soft)", 1.5, True, alone)]
-    return line_chart(
-        f"{what} over time",
-        lines if len(alone) > 1 else lines[:1],
-        Scale("", [(0.0, f"{duration(max(now_s, 1.0))} ago"), (1.0, "now")]),
-        (0.0, max(now_s, ours[-1][0])),
-        floor=0.0 if is_error else None,
-        least_room=2.0 if is_error else 0.04,
-        height=168.0,
+Moment: TypeAlias = Callable[[float], float]  # from seconds since the process started to seconds since 1970
+
+
+def render_charts(series: Series, snapshot: Snapshot, moment: Moment) -> dict[str, str]:
+    """Return the charts of a time range."""
+    best = snapshot.local
+    has_best = best is not None and best.is_exact and series.total is not None
+    charts = {
+        "main": _main_chart(series, has_best),
+        "error": _error_chart(series, snapshot.measure, "" if best is None else best.name),
+        "rate": _rate_chart(series),
+        "latency": _latency_chart(series),
+    }
+    words = {
+        "main": f"Advantage over {best.name}" if has_best and best is not None else "Reward",
+        "error": {"error": "Error", "score": "Mean score", "gain": "Mean gain"}[snapshot.measure],
+        "rate": "Items per second",
+        "latency": "Time to answer a request",
+    }
+    total = f"{series.total or 0.0:+,.0f}".replace("-", "\N{MINUS SIGN}")
+    made = {
+        key: _with_readings(moment, chart, words[key])
+        if chart is not None
+        else render_part("note", words=TOO_LITTLE[key])
+        for key, chart in charts.items()
+    }
+    titles = {
+        "main_title": render_part("chart_title", words="Advantage over", model=best.name, total=total)
+        if has_best and best is not None
+        else render_part("chart_title", words=words["main"], model="", total=""),
+        "error_title": words["error"],
+    }
+    return {**made, **titles}
+
+
+def render_events(series: Series, moment: Moment) -> dict[str, str]:
+    """Return the newest of what has happened in a time range."""
+    marks = [each for each in reversed(series.events) if each.look != "minor"][:MOST_EVENTS]
+    return {"events": render_part("events", events=[(moment(each.at_s), each) for each in marks])}
+
+
+def _with_readings(moment: Moment, chart: tuple[Drawing, Readings], words: str) -> str:
+    drawing, readings = chart
+    return render_part(
+        "chart",
+        drawn=Markup(drawing.inline()),  # noqa: S704 - a drawing escapes its words
+        readings=json.dumps(readings.plain(lambda at_s: round(moment(at_s), 1)), separators=(",", ":")),
+        words=words,
     )
+
+
+def _signed(value: float) -> str:
+    shown = f"{value:+.3g}".replace("-", "\N{MINUS SIGN}")
+    return "0" if shown in ("+0", "\N{MINUS SIGN}0") else shown
+
+
+def _curve(
+    series: Series, what: Callable[[Point], float | None], say: Callable[[float], str], name: str, **look: Any
+) -> Curve:
+    found = [(point.at_s, value) for point in series.points if (value := what(point)) is not None]
+    return Curve(name, found, [say(value) for _, value in found], **look)
+
+
+def _chart(
+    series: Series, words: str, curves: Sequence[Curve], in_words: Callable[[float], str], **options: Any
+) -> tuple[Drawing, Readings] | None:
+    """Draw curves; None if none of them has two points."""
+    curves = [curve for curve in curves if len(curve.points) > 1]
+    if not curves:
+        return None
+    events = [each for each in series.events if each.look != "minor" or "is_labelled" in options]
+    return time_chart(words, curves, series.span, time_ticks(series.span), in_words, events=events, **options)
+
+
+def _main_chart(series: Series, has_best: bool) -> tuple[Drawing, Readings] | None:
+    if has_best:
+        curve = _curve(series, lambda p: _times(p.advantage, 100), _signed, "advantage", width=2.2)
+        return _chart(
+            series, "Advantage over time", [curve], _signed, fill="var(--mark)", least_room=2.0, is_labelled=True
+        )
+    curve = _curve(series, lambda p: _times(p.reward, 100), "{:.3g}".format, "reward", width=2.2)
+    return _chart(series, "Reward over time", [curve], "{:g}".format, zero=False, least_room=2.0, is_labelled=True)
+
+
+def _error_chart(series: Series, measure: Measure, best: str) -> tuple[Drawing, Readings] | None:
+    if measure != "error":
+        curve = _curve(series, lambda p: _times(p.error, -1, 1), "{:.3f}".format, "mean " + measure)
+        return _chart(series, f"Mean {measure} over time", [curve], "{:g}".format, zero=False, least_room=0.02)
+    ours = _curve(series, lambda p: p.error, percent, "this site", width=2.2)
+    alone = _curve(
+        series,
+        lambda p: p.local_error,
+        percent,
+        f"{short_text(best, 16)} alone",
+        ink="var(--soft)",
+        width=1.5,
+        dashed=True,
+    )
+    return _chart(series, "Error over time", [ours, alone], lambda v: f"{100 * v:g}%", least_room=0.02)
+
+
+def _rate_chart(series: Series) -> tuple[Drawing, Readings] | None:
+    items = _curve(series, lambda p: p.items, _rate, "all", width=2.0)
+    sent = _curve(series, lambda p: p.sent, _rate, "sent to peers", ink="var(--soft)", width=1.5, dashed=True)
+    options: Any = {"fill": "var(--soft)", "least_room": 1.0}
+    return _chart(series, "Items per second over time", [items, sent], "{:g}".format, **options)
+
+
+def _latency_chart(series: Series) -> tuple[Drawing, Readings] | None:
+    """Draw times on a logarithmic axis."""
+    slow = _curve(series, lambda p: p.slow_s, _latency, "p99", ink="var(--soft)", width=1.5, dashed=True)
+    median = _curve(series, lambda p: p.median_s, _latency, "p50", width=2.0)
+    curves = [each._replace(points=[(at, math.log10(value)) for at, value in each.points]) for each in (median, slow)]
+    values = [math.log10(value) for value in DECADES_S]
+    options: Any = {"zero": False, "least_room": 1.0, "values": values}
+    return _chart(series, "Time to answer a request over time", curves, lambda v: _latency(10.0**v), **options)
+
+
+def _times(value: float | None, factor: float, more: float = 0.0) -> float | None:
+    return None if value is None else more + factor * value
 
 
 def _network_figure(snapshot: Snapshot) -> Markup:
@@ -276,9 +406,11 @@ def shares_of(flows: Sequence[Flow], sites: Sequence[str]) -> list[list[float]]:
 
 
 def _drawn(view: AxisView, squares: Sequence[Square], place: int) -> tuple[Scale, dict[Span, Span]]:
-    """Return an axis of squares, and where their spans lie on it; of a category, only its commonest values."""
+    """Return an axis of squares, and the places of their spans on it; of a category, only its commonest values."""
     if view.values is None:
-        return Scale(view.name, view.ticks), {square.spans[place]: square.spans[place] for square in squares}
+        return Scale(view.name + view.scale, view.ticks), {
+            square.spans[place]: square.spans[place] for square in squares
+        }
     items: Counter[Span] = Counter()
     for square in squares:
         items[square.spans[place]] += square.items
@@ -289,28 +421,39 @@ def _drawn(view: AxisView, squares: Sequence[Square], place: int) -> tuple[Scale
 
 
 def where_figure(squares: Sequence[Square], views: Sequence[AxisView], snapshot: Snapshot) -> Drawing:
-    """Draw which arm wins where: a strip on one axis, a map on two."""
+    """Draw which arm wins where: a strip on one axis, a map on two; the less certain, the paler.
+
+    A cell whose best arm has few labels is not drawn, and one that is not clear does not cover a larger one.
+    """
     axes = [_drawn(view, squares, place) for place, view in enumerate(views)]
     costs, looks = [arm["cost"] for arm in snapshot.arms], _looks(snapshot)
     names = [f"\N{RIGHTWARDS ARROW} {a['name']}" if a["kind"] == "peer" else a["name"] for a in snapshot.arms]
     densest = max((square.items / square.size for square in squares), default=1.0)
+    largest = max((square.size for square in squares), default=1.0)
     patches, density, shown = list[Patch](), list[Patch](), set[int]()
     for square in squares:
         best = winner(square, costs)
         spans = [places[span] for (_, places), span in zip(axes, square.spans, strict=True) if span in places]
-        if best is None or len(spans) < len(axes):
+        if best is None or len(spans) < len(axes) or square.labels[best.arm] < FEWEST_LABELS:
             continue
         place = ", ".join(view.words(*span) for view, span in zip(views, square.spans, strict=True))
         tip = _tip(square, best, place, names, costs)
         x, y = (*spans, (0.0, 1.0))[:2]
-        patches.append(Patch(x, y, looks[best.arm], tip, best.is_sure, names[best.arm]))
         density.append(Patch(x, (0.0, square.items / square.size / densest), Look("var(--soft)", 0.45), tip))
-        shown.add(best.arm)
+        if best.certainty >= CLEAR or square.size == largest:
+            patches.append(Patch(x, y, looks[best.arm], tip, words=names[best.arm], strength=strength(best.certainty)))
+            shown.add(best.arm)
     legend = [(names[arm], looks[arm]) for arm in sorted(shown)]
     words = f"Which arm wins at which {' and '.join(view.name for view in views)}"
     if len(views) == 1:
         return strip_chart(words, [Strip("", patches), Strip("items", density, height=30.0)], axes[0][0], legend)
     return map_chart(words, "", patches, (axes[0][0], axes[1][0]), legend)
+
+
+def strength(certainty: float) -> float:
+    """Return how strong the colour of an arm is that wins with some certainty: between pale at even odds, and full."""
+    share = min(1.0, max(0.0, (certainty - 0.5) / (SURE - 0.5)))
+    return float(round(PALEST + (1.0 - PALEST) * share**1.5, 2))
 
 
 def _tip(square: Square, best: Winner, place: str, names: Sequence[str], costs: Sequence[float]) -> str:
@@ -319,4 +462,4 @@ def _tip(square: Square, best: Winner, place: str, names: Sequence[str], costs: 
     for arm in sorted(rewards, key=lambda arm: -rewards[arm]):
         more = f" \N{PLUS-MINUS SIGN} {best.half:.2f}" if arm == best.arm else ""
         lines.append(f"{names[arm]}: {rewards[arm]:.2f}{more} ({counted(round(square.labels[arm]), 'label')})")
-    return "\n".join([*lines, "sure" if best.is_sure else "not sure yet"])
+    return "\n".join([*lines, f"{percent(best.certainty, 0)} certain" if not best.is_sure else "certain"])

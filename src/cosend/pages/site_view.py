@@ -5,45 +5,45 @@ Nothing else here reads a running site.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+import time
+from collections import defaultdict, deque
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import combinations
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
+from cosend.algorithm.readout import look_at
+from cosend.algorithm.values import View
+from cosend.axes import Feature
 from cosend.axis_format import AnyAxis, name_of, ticks_of, value_at
 from cosend.engine.encoding import FeatureAxis
 from cosend.engine.scoring import right_or_wrong
+from cosend.pages.over_time import RANGES, Recent, Series, recent_of, series_of, step_of
 from cosend.pages.winning_arms import Square, local_means, squares
 from cosend.runtime.client_requests import id_text
 from cosend.runtime.gossip import Traffic, read, traffic_of
 from cosend.runtime.inspection import Facts, Inspection
 from cosend.runtime.label_history import Stretch
-from cosend.runtime.past_decisions import Past
+from cosend.runtime.past_decisions import Past, recall_all
 from cosend.runtime.running_site import RunningSite
 from cosend.text import short_text
 
-LAST: Final = 5  # decisions that are shown, and as many whose label has arrived
+LAST: Final = 5  # decisions that are shown
+LOOKED_AT: Final = 15  # newest decisions, for some whose label has arrived
+MOST_REASONS: Final = 100  # that are remembered
+KINDS: Final = ("labelled", "wrong", "explored", "sent")  # of decisions that a page may show, the first unless chosen
 RECENT_LABELS: Final = 1_000
 FEWEST_LABELS: Final = 50  # before anything is said about what a model would gain
 COVERED: Final = 0.9  # share of the items in whose cells a model has labels
-MOST_POINTS: Final = 48  # of a curve
+MOST_VALUES: Final = 2  # of the context, beside a decision
+LOOKS_AT_A_POINT: Final = 6  # of a chart, while its stretch of time lasts
+CHARTS_S: Final = 4.0  # between two drawings of a chart, or longer
+YOUNG: Final = 0.05  # of its age a site is given between two drawings of a figure, while it is young
 MOST_PAIRED: Final = 6  # axes: the pairs of more would be a long list
-WINDOW_S: Final = 20.0  # of the traffic between sites
+WINDOW_S: Final = 60.0  # of the traffic between sites
+SHORTEST_S: Final = 5.0  # of that window: until then, all traffic is shown
 Choice: TypeAlias = tuple[int, ...]  # one or two axes; empty where there are none yet
-
-
-class Means(NamedTuple):
-    """What labels and scores said in a stretch of time; `local` is the reward of always using the best local model.
-
-    The error is what the mean gain lacks of 1; where not every gain is right or wrong, the gain itself is shown.
-    """
-
-    at_s: float  # the end of the stretch, since the process started
-    reward: float
-    error: float
-    local: float | None
 
 
 Measure: TypeAlias = Literal["error", "score", "gain"]  # how well a site does: by labels, by scores, or by both
@@ -69,6 +69,22 @@ class Flow(NamedTuple):
         return self.kept + sum(self.sent.values())
 
 
+class Reason(NamedTuple):
+    """Why an arm was chosen, as far as it is known soon after: the values that spoke for it, and by how much it led."""
+
+    values: Sequence[tuple[str, str]] = ()  # of the context, with the names of their axes
+    margin: float | None = None  # in reward; below 0 if another was forecast to earn more
+    other: str = ""  # the best other arm
+
+
+class Row(NamedTuple):
+    """A decision on the page."""
+
+    number: int
+    past: Past
+    reason: Reason
+
+
 class AxisView(NamedTuple):
     """An axis of the context in its own units."""
 
@@ -76,6 +92,7 @@ class AxisView(NamedTuple):
     ticks: Sequence[tuple[float, str]]  # places in [0, 1]
     values: Sequence[str] | None = None  # of a category: its values, by their codes
     value_at: Callable[[float], str] = "{:.3g}".format
+    scale: str = ""  # as it is written beside the name
 
     def words(self, low: float, high: float) -> str:
         """Return a span of values in words."""
@@ -91,16 +108,15 @@ class Snapshot:
     facts: Facts
     arms: Sequence[Facts]
     pending: Facts
-    decisions: Sequence[tuple[int, Past]]  # the newest first, with their numbers
-    labelled: Sequence[tuple[int, Past]]  # the newest whose label has arrived
-    curve: Sequence[Means]
+    recent: Recent
     local: Local | None
     traffic: Mapping[str, Traffic]  # by site
     flows: Sequence[Flow]
-    window_s: float  # how long the time of the flows is
+    window_s: float  # how long the time of the flows is; 0: since each site started
     why_not_ready: str = ""
     unreadable: Sequence[str] = ()  # peers whose news cannot be read
     measure: Measure = "error"
+    addresses: Mapping[str, str] = field(default_factory=dict)  # of other sites, as far as they are known
 
     @property
     def site(self) -> str:
@@ -112,18 +128,16 @@ class Snapshot:
         peers = {arm["name"] for arm in self.arms if arm["kind"] == "peer"}
         return sorted({self.site, *peers, *self.traffic})
 
-    @property
-    def per_second(self) -> float | None:
-        """The items that arrive here per second; None before it is known."""
-        here = next((flow.items for flow in self.flows if flow.site == self.site), 0)
-        return here / self.window_s if self.window_s >= 1.0 else None
-
 
 class SiteView:
     """A running site, as the pages see it."""
 
-    def __init__(self, site: RunningSite) -> None:
+    def __init__(self, site: RunningSite, addresses: Mapping[str, str] | None = None) -> None:
         self._site, self._inspection, self._window = site, Inspection(site), TrafficWindow()
+        self._addresses = addresses or {}
+        self._began_at = time.time() - site.counts.history.up_s
+        self._reasons: dict[int, Reason] = {}  # by decision, the newest last
+        self._series: dict[str, tuple[float, Any, Series]] = {}  # by range: for how long it holds, what of, points
 
     @property
     def name(self) -> str:
@@ -143,23 +157,83 @@ class SiteView:
         site, inspection = self._site, self._inspection
         history, arms, (traffic, unreadable) = site.counts.history, inspection.arms(), self._traffic()
         self._window.add(now, traffic)
-        local = self._local(arms)
-        newest = None if site.counts.scored_by_hand else site.state.encoder.newest_id  # scores do not move it
+        is_known = self._window.seconds >= SHORTEST_S
         return Snapshot(
             facts=inspection.summary(),
             arms=arms,
             pending=inspection.waiting(),
-            decisions=inspection.last_decisions(LAST),
-            labelled=[each for each in inspection.last_decisions(3 * LAST, newest) if each[1].is_known][:LAST],
-            curve=curve_of(history.stretches, history.each_s, local.name if local and local.is_exact else None),
-            local=local,
+            recent=recent_of(history),
+            local=self._local(arms),
             traffic=traffic,
-            flows=self._window.flows(),
-            window_s=self._window.seconds,
+            flows=self._window.flows()
+            if is_known
+            else [Flow(site, each.kept, each.sent) for site, each in traffic.items()],
+            window_s=self._window.seconds if is_known else 0.0,
             why_not_ready=site.why_not_ready,
             unreadable=unreadable,
             measure=self._measure(),
+            addresses=self._addresses,
         )
+
+    def series(self, name: str, local: Local | None) -> Series:
+        """Return what charts show of a time range; it changes a few times while a point is made."""
+        history = self._site.counts.history
+        until_s, before, found = self._series.get(name, (0.0, None, None))
+        best, range_s = local.name if local is not None and local.is_exact else None, RANGES[name]
+        state = best, [*history.marks][-1:], [*history.fits][-1:]
+        if found is None or history.up_s >= until_s or state != before:
+            found = series_of(history, range_s, best)
+            longest_s = max(CHARTS_S, step_of(history, range_s) / LOOKS_AT_A_POINT)
+            self._series[name] = history.up_s + rest_s(history.up_s, longest_s), state, found
+        return found
+
+    def moment(self, at_s: float) -> float:
+        """Return a time since the process started as one since 1970."""
+        return self._began_at + at_s
+
+    def rows(self, kind: str) -> list[Row]:
+        """Return the newest decisions of a kind."""
+        notable = self._site.counts.notable
+        numbers = {"wrong": notable.wrong, "explored": notable.explored, "sent": notable.sent}.get(kind)
+        if numbers is None:
+            found = self._labelled() or self._inspection.last_decisions(LAST)
+        else:
+            newest = sorted({*numbers}, reverse=True)[: 2 * LAST]  # some may have been withdrawn
+            site = self._site
+            known = recall_all(site.store.index, newest, site.setup.most_flights)
+            found = sorted(known.items(), reverse=True)[:LAST]
+        return [Row(number, past, self._reason(number, past)) for number, past in found]
+
+    def _labelled(self) -> list[tuple[int, Past]]:
+        """Return the newest decisions whose label has arrived."""
+        site = self._site
+        newest = None if site.counts.scored_by_hand else site.state.encoder.newest_id  # scores do not move it
+        return [each for each in self._inspection.last_decisions(LOOKED_AT, newest) if each[1].is_known][:LAST]
+
+    def _reason(self, number: int, past: Past) -> Reason:
+        """Return why an arm was chosen; it is looked up once, as what is known changes."""
+        if number not in self._reasons:
+            self._reasons[number] = self._reason_now(past)
+            while len(self._reasons) > MOST_REASONS:
+                del self._reasons[next(iter(self._reasons))]
+        return self._reasons[number]
+
+    def _reason_now(self, past: Past) -> Reason:
+        state, axes = self._site.state, self.axes()
+        arms = state.learner.arms
+        costs = {**arms.own, **arms.peers}
+        if past.arm not in costs:
+            return Reason()
+        values = [(name_of(axis), value_at(axis, place)) for axis, place in zip(axes, past.context, strict=False)]
+        if not state.learner.policy.mixes:
+            cell = look_at(state.learner.ledger, costs, past.cell)
+            known = {} if cell is None else cell.estimates
+            worth = {arm: each.mean_reward for arm, each in known.items() if each.reward_count}
+            return Reason(values[:MOST_VALUES], *_lead(worth, past.arm))
+        parts = state.learner.explain(state.point(past.context))
+        worth = {arm: sum(e.view.share * e.forecasts[arm] for e in parts) - cost for arm, cost in costs.items()}
+        margin, other = _lead(worth, past.arm)
+        return Reason([values[n] for n in _heaviest(parts) if n < len(values)], margin, other)
 
     def _measure(self) -> Measure:
         """Return what the gains are: right or wrong, scores, or anything."""
@@ -170,7 +244,8 @@ class SiteView:
 
     def _local(self, arms: Sequence[Facts]) -> Local | None:
         """Return what always using the best local model would have earned recently, as far as labels tell."""
-        found = best_model(self._site.counts.history.stretches)
+        given = {arm["name"] for arm in arms if arm["kind"] == "local" and not arm["learnt"]}
+        found = best_model(self._site.counts.history.stretches, given)
         if found is not None:
             return found
         learner = self._site.state.learner
@@ -215,7 +290,9 @@ class SiteView:
             known = past.codes[number].values if number in past.codes else []
             return AxisView(name_of(axis), [], [short_text(value) for value in known])
         recent = past.recent[number].values if number in past.recent else [0.0]
-        return AxisView(name_of(axis), ticks_of(axis, lambda: list(recent)), value_at=partial(value_at, axis))
+        scale = " (log)" if isinstance(axis, Feature) and axis.scale == "log" else ""
+        ticks = ticks_of(axis, lambda: list(recent))
+        return AxisView(name_of(axis), ticks, value_at=partial(value_at, axis), scale=scale)
 
     def squares(self, choice: Choice, arms: Sequence[Facts]) -> list[Square] | None:
         """Return what is known along the chosen axes; None if an arm has joined or left since."""
@@ -225,15 +302,47 @@ class SiteView:
         return squares(learner.ledger, choice, len(arms))
 
 
+def rest_s(up_s: float, longest_s: float) -> float:
+    """Return how long a figure is shown before it is drawn again: as a site has just started, much changes."""
+    return min(longest_s, YOUNG * up_s)
+
+
 # What labels have said
 
 
-def best_model(stretches: Sequence[Stretch]) -> Local | None:
-    """Return the model that gained most by labels that score all models, and what it gained on the last thousand."""
+def _lead(worth: Mapping[str, float], arm: str) -> tuple[float | None, str]:
+    """Return by how much an arm leads the best other one, and which that is."""
+    others = {other: value for other, value in worth.items() if other != arm}
+    if arm not in worth or not others:
+        return None, ""
+    other = max(others, key=others.__getitem__)
+    return worth[arm] - others[other], other
+
+
+def _heaviest(parts: Sequence[tuple[View, dict[str, float]]]) -> Sequence[int]:
+    """Return the axes of the part of the context that tells the arms apart most, by its weight in the decision.
+
+    A view that adds up others has the weight of these.
+    """
+    summed = sum(view.share for view, _ in parts if view.is_sum)
+    weights: defaultdict[tuple[int, ...], float] = defaultdict(float)
+    for view, forecasts in parts:
+        if view.axes and not view.is_sum and not view.is_pattern:
+            apart = max(forecasts.values()) - min(forecasts.values())
+            weights[view.axes[:MOST_VALUES]] += (view.share + summed * view.added) * apart
+    return max(weights, key=weights.__getitem__, default=())
+
+
+def best_model(stretches: Sequence[Stretch], given: Collection[str] = ()) -> Local | None:
+    """Return the model that gained most by labels that score all models, and what it gained on the last thousand.
+
+    given  the models that the site did not learn itself: one of these, if there are labels for any
+    """
     total = Stretch()
     for stretch in stretches:
         total.add(0, 0.0, 0.0, stretch.local)
     means = {name: gain / count for name, (gain, count) in total.local.items() if count >= FEWEST_LABELS}
+    means = {name: mean for name, mean in means.items() if name in given} or means
     if not means:
         return None
     name, gain, count = max(means, key=means.__getitem__), 0.0, 0
@@ -253,21 +362,6 @@ def estimated_local(means: Sequence[tuple[float, float]], arms: Sequence[Facts])
         if covered >= COVERED and arm["labels"] >= FEWEST_LABELS
     ]
     return max(found, key=lambda each: each.reward, default=None)
-
-
-def curve_of(stretches: Sequence[Stretch], each_s: float, local: str | None) -> list[Means]:
-    """Return what labels said in few stretches of time, each of three or more of these; without labels, nothing."""
-    found, step = [], max(3, -(-len(stretches) // MOST_POINTS))
-    for start in range(0, len(stretches), step):
-        some, total = stretches[start : start + step], Stretch()
-        for each in some:
-            total.add(each.labels, each.gain, each.cost, each.local)
-        if total.labels:
-            gain, cost = total.gain / total.labels, total.cost / total.labels
-            known, count = total.local.get(local or "", (0.0, 0))
-            end_s = (start + len(some)) * each_s
-            found.append(Means(end_s, gain - cost, 1.0 - gain, known / count if count else None))
-    return found
 
 
 # Traffic

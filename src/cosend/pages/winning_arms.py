@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from statistics import NormalDist
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -20,6 +21,7 @@ from cosend.algorithm.readout import place_of
 
 MOST_SQUARES: Final = 400  # cells that are looked at, those with most items
 NORMAL_95: Final = 1.96
+SURE: Final = 0.975  # an end of a 95% interval
 TOLERATED: Final = 0.05  # arms that are equally good would never be told apart
 Span: TypeAlias = tuple[float, float]  # on an axis: from 0 to 1, or from a category's code to the next
 
@@ -46,7 +48,11 @@ class Winner(NamedTuple):
     arm: int
     reward: float  # its mean, net of its cost
     half: float  # half the width of its 95% interval
-    is_sure: bool  # at 95%, no other arm that has labels here is better by more than what is tolerated
+    certainty: float  # the probability that no other arm with labels here is better by more than what is tolerated
+
+    @property
+    def is_sure(self) -> bool:
+        return self.certainty >= SURE
 
 
 def interval(mean: float, count: float) -> Span:
@@ -67,14 +73,15 @@ def winner(square: Square, costs: Sequence[float]) -> Winner | None:
     if not ends:
         return None
     best = max(ends, key=lambda arm: square.mean(arm) - costs[arm])
-    is_sure = not any(_may_beat(other, ends[best]) for arm, other in ends.items() if arm != best)
-    return Winner(best, square.mean(best) - costs[best], (ends[best][1] - ends[best][0]) / 2, is_sure)
+    certainty = min((_certainty(other, ends[best]) for arm, other in ends.items() if arm != best), default=1.0)
+    return Winner(best, square.mean(best) - costs[best], (ends[best][1] - ends[best][0]) / 2, certainty)
 
 
-def _may_beat(other: Span, best: Span) -> bool:
-    """Tell whether a mean may be better than another by more than what is tolerated, each with its interval."""
+def _certainty(other: Span, best: Span) -> float:
+    """Return how likely a mean is not better than another by more than what is tolerated, each with its interval."""
     difference = (sum(other) - sum(best)) / 2
-    return difference + math.hypot(best[1] - best[0], other[1] - other[0]) / 2 > TOLERATED
+    half = math.hypot(best[1] - best[0], other[1] - other[0]) / 2
+    return NormalDist().cdf(NORMAL_95 * (TOLERATED - difference) / half)
 
 
 def squares(ledger: Ledger, chosen: Sequence[int], arms: int) -> list[Square]:

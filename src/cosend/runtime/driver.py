@@ -39,6 +39,7 @@ from cosend.engine.needs import (
 from cosend.errors import ContextError, Unavailable, in_one_line, shown
 from cosend.models.adapters import Predicted
 from cosend.runtime.client_requests import Owners, Request, Requests
+from cosend.runtime.label_history import Notable
 from cosend.runtime.log_writer import Commits
 from cosend.runtime.model_threads import Worker, fit_beside, teach_all
 from cosend.runtime.peer_calls import Calls
@@ -64,11 +65,13 @@ class Driver:
         workers: Mapping[str, Worker],
         link: Link | None,
         start: Callable[[Any], object],
+        notable: Notable,
     ) -> None:
         self.setup, self.engine, self.commits, self.workers = setup, engine, commits, workers
         self.calls = Calls(link, commits, setup.deadline_s, start, self._called, self._reported)
         self.posting = Posting(engine.state, commits, link, start)
         self.requests = Requests(setup.name, commits)
+        self._notable = notable
         self._loop = asyncio.get_running_loop()
         self._arrivals = Arrivals(setup.axes, self.requests)
         self._answering: set[asyncio.Future[None]] = set()  # calls of peers that are not answered yet
@@ -137,6 +140,7 @@ class Driver:
         if isinstance(need, Done):
             if need.batch.caller is None and not need.batch.recorded:
                 self.requests.answer(need.batch, need.rows)
+                self._notable.decided(need.batch, need.rows, self.engine.state.learner.arms.own)
             elif not need.batch.left and need.batch.owner is not None and not need.batch.owner.done():
                 need.batch.owner.set_result(None)
         elif isinstance(need, RunModel):

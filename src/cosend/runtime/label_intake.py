@@ -154,6 +154,7 @@ class Labelling:
         engine.now = time.monotonic()
         learnt = engine.learn(ids, labels, costs, scores)
         self.counts.keep(learnt, self.state.learner.arms.own)
+        self.counts.notable.learnt(ids, learnt.gains)
         event = self.driver.commits.position - 1  # that of `learn`
         self.driver.commits.also(LABEL, [(id_, event) for id_ in ids])
         self.driver.run()

@@ -33,6 +33,7 @@ from cosend.engine.snapshot import Freezing
 from cosend.errors import ArmError, CosendError, StateError, Unavailable, in_one_line
 from cosend.models.adapters import RunsElsewhere, all_known_labels
 from cosend.models.endpoints import Endpoint
+from cosend.runtime.chronicle import Chronicle
 from cosend.runtime.client_requests import Result
 from cosend.runtime.driver import Driver
 from cosend.runtime.endpoint_calls import Calling
@@ -80,6 +81,7 @@ class RunningSite:
     ) -> None:
         self.setup, self.folder, self._durable, self.link = setup, folder, durable, link
         self.counts, self.started_at = RunningCounts(), time.time()
+        self._chronicle = Chronicle(self)
         self.breakers = Breakers(IN_SECONDS)
         self.lane, self.pulse = Lane(), Pulse()
         self._elsewhere = workers
@@ -119,6 +121,7 @@ class RunningSite:
         self._do(self._every(TICK_S, self._make_room))
         self._do(self._every(TIDY_S, self._tidy))
         self._do(self._every(TIDY_S, self._look_for_standstill))
+        self._do(self._every(TIDY_S, self._note))
         if self._elsewhere is not None:
             await self._elsewhere.start()
         if self.link is not None:
@@ -177,7 +180,7 @@ class RunningSite:
         for worker in self.workers.values():
             worker.begin()
         engine = self._engine(state, recovered)
-        self.driver = Driver(setup, engine, self.commits, self.workers, self.link, self._do)
+        self.driver = Driver(setup, engine, self.commits, self.workers, self.link, self._do, self.counts.notable)
         self.peers = Peers(setup, engine, self.link, self.driver.posting)
         self.labelling = Labelling(self.driver, self.store.index, self.counts)
         self.naming = Naming(setup, self.driver, self.labelling, self.store)
@@ -319,9 +322,13 @@ class RunningSite:
         self.check_ready()
         if not items:
             return []
+        begun = time.perf_counter()
         if names is None or names.count(None) == len(names):
-            return await self.running.take(items, None).done
-        return await self.naming.classify(items, names)
+            results = await self.running.take(items, None).done
+        else:
+            results = await self.naming.classify(items, names)
+        self.counts.history.answered(time.perf_counter() - begun)
+        return results
 
     async def label(self, given: Sequence[Given], *, wait_for_peers: bool = False) -> Heard:
         """Learn true labels; they may come in any order, again and late.
@@ -479,6 +486,11 @@ class RunningSite:
             await self.prune()
         if self.is_ready and self.link is not None:
             self.link.tell(written(traffic_of(self)))
+
+    async def _note(self) -> None:
+        """Note what people who look at the site want to see over time."""
+        if self.is_ready:
+            self._chronicle.look()
 
     def _snapshot_is_due(self) -> bool:
         new = self.commits.position - self._snapshots[1]

@@ -15,6 +15,7 @@ from cosend.errors import NetworkFileError, SettingError
 from cosend.runtime.model_threads import Worker
 from cosend.runtime.remote_workers import worker_name
 from cosend.runtime.site_setup import DAY_S, Setup
+from cosend.server.auth import is_loopback
 from cosend.transport.link import Link
 
 
@@ -27,6 +28,7 @@ class Found:
     link: Link | None  # to its peers, if it is known how to reach any
     workers: Link | None  # to its workers, if it has any
     others: list[str]  # the other sites of the file
+    addresses: dict[str, str]  # of those that the file puts on this machine
 
 
 def read_site(file: Path, name: str | None, keep_days: float, servers: list[str] | None = None) -> Found:
@@ -75,7 +77,16 @@ def read_site(file: Path, name: str | None, keep_days: float, servers: list[str]
         deadline_s=network.deadline_s,
     )
     workers = _link(network_file, setting.name, folder, servers, setting.name) if has_workers else None
-    return Found(setup, setting, link, workers, list(peers))
+    return Found(setup, setting, link, workers, list(peers), _addresses(network_file, setting.name))
+
+
+def _addresses(network: NetworkFile, here: str) -> dict[str, str]:
+    """Return where the other sites are, as far as the file says; those of other machines would refuse our links."""
+    return {
+        site.name: f"http://127.0.0.1:{site.port}"
+        for site in network.sites
+        if site.name != here and site.port is not None and (site.host is None or is_loopback(site.host))
+    }
 
 
 @dataclass(frozen=True)
