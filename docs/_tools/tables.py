@@ -36,7 +36,7 @@ BANDITS = {
 RIVERS = {"bayes": "naive Bayes", "tree": "Hoeffding tree", "linear": "linear model"}
 RECORDING = "val_k4"  # of the four models
 EVENTS = {
-    "cut": "the dearest model costs a twentieth",
+    "cut": "the most expensive model costs 95% less",
     "loss": "the last model loses 30% of its quality, silently",
     "new": "a model is added",
 }

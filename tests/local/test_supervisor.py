@@ -50,8 +50,10 @@ def run(scripts: dict[str, str], work: Callable[[Supervisor, Until], None]) -> t
                 assert time.monotonic() < end, out.getvalue()
                 time.sleep(0.01)
 
-        work(network, until)
-        network.stop()
+        try:
+            work(network, until)
+        finally:
+            network.stop()  # its thread would run for ever
         return running.result(30), out.getvalue()
 
 
@@ -66,8 +68,8 @@ def test_a_process_that_ends_is_restarted_after_delays_that_grow() -> None:
     assert said.count("north  | here") >= 5
 
 
-def test_a_command_that_cannot_work_is_left_out() -> None:
-    has_run, said = run_until({"north": "exit 2", "south": "sleep 60"}, "left out")
+def test_a_command_that_cannot_work_is_skipped() -> None:
+    has_run, said = run_until({"north": "exit 2", "south": "sleep 60"}, "is skipped")
     assert has_run
     assert "north cannot be started, and is skipped" in said
     assert not run_until({"north": "exit 2", "south": "exit 2"}, "never")[0]
