@@ -41,7 +41,7 @@ def test_the_table_says_who_sends_to_whom() -> None:
     )
     Console(file=out, width=120).print(demo.table())
     lines = [" ".join(line.split()) for line in out.getvalue().splitlines()]
-    assert "north up 1,200 12.5 % 900 east 250, west 50" in lines
+    assert "north up 1,200 12.5% 900 east 250, west 50" in lines
     assert "south starting 0 0" in lines
 
 
