@@ -41,8 +41,7 @@ html_theme_options = {
 }
 
 SECTIONS = ["start", "guides", "operate", "reference", "benchmarks", "research", "contributing"]
-INDEXES = {f"{section}/index": [] for section in SECTIONS}
-INDEXES["reference/index"] = ["generated/commands", "generated/http", "generated/events"]  # they exist only here
+INDEXES = {f"{section}/index" for section in SECTIONS}
 LINK = re.compile(r"\]\(([\w/.-]+)\.md\)")
 
 
@@ -50,7 +49,7 @@ def in_order(app, name, source):
     """Let the links in the lists of an index page, which readers of the source see too, be its table of contents."""
     if name in INDEXES:
         lists = "\n".join(line for line in source[0].splitlines() if line.startswith(("- ", "|")))
-        pages = "\n".join(dict.fromkeys([*LINK.findall(lists), *INDEXES[name]]))
+        pages = "\n".join(dict.fromkeys(LINK.findall(lists)))
         source[0] += f"\n```{{toctree}}\n:hidden:\n\n{pages}\n```\n"
 
 

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, get_args
 
 from cosend import Budget, CoS, Network, Patience, Site
 from cosend.axes import Category, Feature
@@ -196,7 +196,8 @@ def event_lines() -> dict[str, str]:
     _look_at_every_feature(journal)
     _ask_a_peer(journal)
     asyncio.run(_serve(journal))
-    return journal.lines
+    names = [kind.__name__ for kind in get_args(Event)]  # numbers of a service depend on what was logged together
+    return {name: json.dumps({**json.loads(journal.lines[name]), "number": n}) for n, name in enumerate(names, 1)}
 
 
 def _change_arms(journal: Journal) -> None:

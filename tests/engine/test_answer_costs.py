@@ -195,7 +195,7 @@ def test_prices_come_in_lists_too_and_are_refused_as_costs_are() -> None:
     with pytest.raises(SettingError, match="prices must be as many as decisions"):
         site.learn_many([three], ["a"], prices=[])
     poor = Site("poor", classifiers={"a": lambda _: "a"}, learnt=False)
-    with pytest.raises(SettingError, match="nobody has said what a right label is worth"):
+    with pytest.raises(SettingError, match="because no unit says what a correct answer is worth"):
         poor.learn(poor.classify({"x": 1}), "a", price=0.1)
     assert site.is_pending(three)
 

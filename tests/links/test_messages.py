@@ -167,9 +167,9 @@ def bytes_of(*fields: Any) -> bytes:
     ("data", "read", "said"),
     [
         (EXAMPLES[3], messages.read_call, "not the message that belongs here: .*length 8, got 1"),
-        (EXAMPLES[3], lambda data: messages.read_taken(data, 2), "1 labels in place of 2"),
-        (EXAMPLES[1], lambda data: messages.read_answered(data, 2), "1 re(plies|ports) in place of 2"),
-        (EXAMPLES[5], lambda data: messages.read_report(data, 3), "1 reports in place of 3"),
+        (EXAMPLES[3], lambda data: messages.read_taken(data, 2), "1 labels instead of 2"),
+        (EXAMPLES[1], lambda data: messages.read_answered(data, 2), "1 re(plies|ports) instead of 2"),
+        (EXAMPLES[5], lambda data: messages.read_report(data, 3), "1 reports instead of 3"),
         (bytes_of("s", "n", None, [1], [], [], [], []), messages.read_call, "differ in length"),
         (bytes_of("s", "n", None, [1], [0], [[]], [4], [True]), messages.read_call, "Expected `bool`"),
         (bytes_of("", "n", None, [], [], [], [], []), messages.read_call, "length >= 1"),

@@ -179,7 +179,7 @@ async def test_a_folder_continues_as_it_was_made_where_the_file_leaves_it_open(
             learner = node.state.learner
             assert (learner.policy, learner.score_local) == (ZoomingKLUCB(), score_local or "used")
             await busy(node, 5)
-        lines = [line for line in caplog.messages if "not today's default" in line]
+        lines = [line for line in caplog.messages if "not the default" in line]
         assert [line.split()[1] for line in lines] == said
 
 

@@ -86,7 +86,7 @@ def test_scores_in_place_of_labels(service: Service) -> None:
         assert site.learn_many([made[4]], scores=[1]).learnt == [made[4].id]
         with pytest.raises(SettingError, match="the label 'ill' and a score"):
             site.learn(made[5], "ill", score=0.5)
-        with pytest.raises(ServiceError, match=r"the price of decision .* what a right label is worth"):
+        with pytest.raises(ServiceError, match=r"the price of decision .* what a correct answer is worth"):
             site.learn(made[5], score=0.5, price=0.1)
         with pytest.raises(SettingError, match="truths must be a list of labels, or scores"):
             site.learn_many([made[5]])

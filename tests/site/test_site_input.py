@@ -37,9 +37,9 @@ BUILD: dict[str, tuple[Callable[[], object], list[str]]] = {
     "feature of a time": (lambda: NEW_AXES.TimeOfDay(5), ["feature", "text", "5"]),
     "function": (lambda: NEW_AXES.FromFunction(5), ["function", "from an item", "5"]),
     "name of a function": (lambda: NEW_AXES.FromFunction(len, 5), ["name", "text", "5"]),
-    "features left out": (lambda: AllFeatures(without="id"), ["left out", "a list of names", "'id'"]),
-    "no features left out": (lambda: NEW_AXES.AllFeatures(without=None), ["left out", "a list of names", "None"]),
-    "a number left out": (lambda: NEW_AXES.AllFeatures(without=5), ["left out", "a list of names", "5"]),
+    "features left out": (lambda: AllFeatures(without="id"), ["excluded", "a list of names", "'id'"]),
+    "no features left out": (lambda: NEW_AXES.AllFeatures(without=None), ["excluded", "a list of names", "None"]),
+    "a number left out": (lambda: NEW_AXES.AllFeatures(without=5), ["excluded", "a list of names", "5"]),
     "a class": (lambda: a_site(classifiers={"v": SeesOnly}), ["classifier", "a class", "SeesOnly()"]),
     "classes": (lambda: PreviousLabel([1], [2]), ["classes", "hashed", "[1]"]),
 }

@@ -511,7 +511,7 @@ class SiteState:
         if self.journal is not None:
             factors = tuple(factor for _, factor in paid)
             at = at if accounts is not None and accounts.timed else None
-            self._write_choices(step, told, tuple(without), tuple(again), heard, at, factors)
+            self._write_choices(step, told, tuple(sorted(without)), tuple(again), heard, at, factors)
         return step
 
     def _decide_within(
@@ -985,7 +985,7 @@ class SiteState:
                 tuple(tuple(contexts[n]) for n in places),
                 tuple(models[n] for n in places),
                 tuple(bool(flags[n][0]) for n in places),
-                tuple(without),
+                tuple(sorted(without)),
                 {model: tuple(column) for model, column in heard.opinions.items()},
                 tuple(heard.items),
                 heard.sure_in_bytes(),
