@@ -141,7 +141,7 @@ def first_numbers(clinics: Record, images: Record, worlds: Record, budgets: Reco
             f"`{images['command']}`",
         ),
         (
-            "four sites that recognise letters, nothing configured: correct predictions minus calls",
+            "four sites that recognise letters, nothing configured: correct predictions minus the cost of calls",
             f"{world['best_local']:.1f}%",
             f"**{world['net']:.1f}%**",
             "",
@@ -149,7 +149,7 @@ def first_numbers(clinics: Record, images: Record, worlds: Record, budgets: Reco
         ),
         (
             f"four language models for ${FIRST_BUDGET} a prompt: mean score",
-            f"{budget['single']:.3f}; a fixed mixture of two: {budget['score'] - budget['beside_mixture']:.3f}",
+            f"{budget['single']:.3f} (mixture of two: {budget['score'] - budget['beside_mixture']:.3f})",
             f"**{budget['score']:.3f}**",
             f"{budget['oracle']:.3f}",
             "[`make budgets`](docs/benchmarks/index.md#language-models-under-a-budget)",
