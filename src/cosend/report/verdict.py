@@ -315,7 +315,7 @@ def what_costs_are(result: Result) -> str:
     """Say what costs are counted in."""
     if is_scored(result):
         return "1 is worth a score of 1"
-    return "1 is worth a correct prediction" if result.get("is_accuracy", True) else "1 is worth a gain of 1"
+    return "1 is worth a correct prediction" if result.get("is_accuracy", True) else "1 is worth a reward of 1"
 
 
 def price_heading(result: Result, word: str) -> str:
