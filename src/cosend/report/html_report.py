@@ -69,7 +69,7 @@ COLUMNS: Final[Sequence[Column]] = (
     ("error", "Error %", 2, True, "items with an incorrect prediction"),
     ("score", "Score", 3, True, "the mean score of the answers, before costs"),
     ("sent", "Sent %", 1, True, "items that were sent to a peer"),
-    ("cost", "Total cost", 1, False, "the cost of all arms that were used, in total; 1 is worth a correct prediction"),
+    ("cost", "Total cost", 1, False, "the cost of all arms that were used, in total"),
     ("training", "Training %", 2, False, "items used to train a peer"),
     ("exploration", "Exploration %", 2, False, "items on which an arm was tried to learn its accuracy"),
     ("regret", "Regret", 1, False, "reward lost, in total, against the oracle; negative where a policy earns more"),
@@ -77,7 +77,6 @@ COLUMNS: Final[Sequence[Column]] = (
 MEANINGS_OF_SCORES: Final = {
     "mean_reward": "per item: the score of the answer, minus the cost of the arm that was used",
     "exploration": "items on which an arm was tried to learn how well it does",
-    "cost": "the cost of all arms that were used, in total; 1 is worth a score of 1",
 }
 View: TypeAlias = Mapping[str, Any]  # what one policy did: phases, use, flows
 Used: TypeAlias = Mapping[str, Any]  # by one site: arms, owners, cells, counts

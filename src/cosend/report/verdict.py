@@ -158,7 +158,8 @@ def more(result: Result) -> str:
     if oracle is not None and own["mean_reward"] > oracle["mean_reward"]:
         where = "stretch of time" if result["goes_by"] == ["every feature"] else "cell of the context"
         parts.append(f"The oracle earns {oracle['mean_reward']:.3f}: it uses the best of your models in each {where}.")
-        parts.append("Finer choices, and models learnt from the labels, can beat it.")
+        learnt = ", and models learnt from the labels," if "no learnt arms" in rows else ""
+        parts.append(f"Finer choices{learnt} can beat it.")
     return " ".join(parts)
 
 
