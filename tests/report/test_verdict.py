@@ -161,12 +161,14 @@ def test_one_recording_is_no_sample_of_others_however_often_it_is_played() -> No
     result["overall"][1] |= {"mean_reward": 0.99, "behind": -0.01, "behind_in": 0}
     text = markdown(result)
     assert "CoS earns more here: 0.990 per item." in text.split("\n")
+    assert "The same recording was played 5 times with different random draws; these are means." in text.split("\n")
     assert not re.search("tied|streams|±", text)
     assert what_rewards_are(result) == (
         "Reward per item: 1 for a correct prediction, minus costs. The same recording was played 5 times with "
         "different random draws; these are means. Intervals over them would say nothing about other data."
     )
-    assert what_marks_mean(result) == "This is one recording: other data may give other rewards."
+    assert what_marks_mean(result) == ""
+    assert what_marks_mean(result | {"seeds": [0]}) == "This is one recording: other data may give other rewards."
     assert what_marks_mean(made_up(seeds=1)) == "This is one stream; cosend run --seeds 5 adds intervals."
 
 

@@ -291,18 +291,26 @@ def what_rewards_are(result: Result) -> str:
     means += [f"{streams} streams, with Student's 95% interval over the streams"] if has_intervals(result) else []
     said = [f"Reward per item: {gain}, minus costs."]
     said += [f"Means over {' and '.join(means)}."] if means else []
-    if streams > 1 and not has_intervals(result):
-        plays = f"The same recording was played {streams} times with different random draws; these are means"
-        said.append(f"{plays}. Intervals over them would say nothing about other data.")
-    return " ".join(said)
+    return " ".join([*said, *played_over(result)])
+
+
+def played_over(result: Result) -> list[str]:
+    """Say that one recording was played several times, and why this gives no intervals."""
+    streams = len(result["seeds"])
+    if streams == 1 or has_intervals(result):
+        return []
+    return [
+        f"The same recording was played {streams} times with different random draws; these are means.",
+        "Intervals over them would say nothing about other data.",
+    ]
 
 
 def what_marks_mean(result: Result) -> str:
-    """Say when policies are tied for best, or why nothing is said about that."""
+    """Say when policies are tied for best, or why nothing is said about that, unless `played_over` has."""
     if has_intervals(result):
         return "Policies are tied for best if their intervals overlap the interval of the best."
     if result.get("is_recorded"):
-        return "This is one recording: other data may give other rewards."
+        return "" if played_over(result) else "This is one recording: other data may give other rewards."
     return "This is one stream; cosend run --seeds 5 adds intervals."
 
 
@@ -344,9 +352,10 @@ def markdown(result: Result) -> str:
         if len(marks) > 1 and has_intervals(result)
         else []
     )
+    said = ["", *played_over(result)] if played_over(result) else tied
     reasons = [f"- {each}" for each in why(result)]
     table = markdown_table(heading, lines)
-    return "\n".join([sentences, "", *table, *tied, *(["", WHEN, "", *reasons] if reasons else [])])
+    return "\n".join([sentences, "", *table, *said, *(["", WHEN, "", *reasons] if reasons else [])])
 
 
 def _cells(row: Row, sent: bool, best: bool) -> list[str]:
