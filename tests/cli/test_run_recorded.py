@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
+import re
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -173,6 +174,51 @@ def test_the_report_of_one_site_has_its_models_by_name_what_made_it_and_no_colum
     assert "Sent %" not in page
     assert "<td>by-y</td>" in page
     assert page.index("see only the time") < page.index("<table")
+
+
+def test_one_recording_played_several_times_says_so_and_has_no_intervals(here: Path) -> None:
+    shown = called("run", write(some_rows(), LATE), "--seeds", "3", columns=120).stdout
+    page = (here / "out" / "run" / "report.html").read_text()
+    once = called("run", write(some_rows(), LATE)).stdout
+    one_page = (here / "out" / "run" / "report.html").read_text()
+    for words in (shown, page):
+        assert "The same recording was played 3 times with different random draws" in " ".join(words.split())
+        assert not re.search(
+            "tied|streams|\N{PLUS-MINUS SIGN}|&plusmn;|stream of", words[words.index("Routing earns") :]
+        )
+    assert "The same recording was played" not in once + one_page
+    assert "adds intervals" not in page + one_page
+    assert "This is one recording: other data may give other rewards." in one_page
+
+
+def test_a_context_that_hides_features_from_learnt_arms_is_noted(here: Path) -> None:
+    """They see the context only; who names no context, or all features, or learns nothing, reads nothing of it."""
+    hidden = 'Learnt arms see only the context (z, previous label); add kind = "features" to show them all features.'
+    shown = called("run", write(some_rows(), LATE)).stdout
+    assert shown.index("reward per item") < shown.index(hidden)
+    page = (here / "out" / "run" / "report.html").read_text()
+    assert page.index("<table") < page.index("Learnt arms see only the context") < page.index("Reward over time</h2>")
+    every = LATE.replace("[[sites]]", '[[context]]\nkind = "features"\n[[sites]]', 1)
+    for network in (NETWORK, every, nothing_learnt(LATE)):
+        assert "earnt arms see" not in called("run", write(some_rows(), network)).stdout
+
+
+def test_the_report_of_one_site_has_its_name_that_of_its_best_model_and_its_use_at_all_times(here: Path) -> None:
+    shown = called("run", write(some_rows()), columns=300).stdout
+    found = json.loads((here / "out" / "run" / "results.json").read_text())
+    alone = {row["model"]: row["alone"] for row in found["models"]["here"] if not row["learnt"]}
+    best = max(alone, key=lambda name: alone[name])
+    assert f"the best single model, {best} ({alone[best]:.3f})" in shown
+    (without,) = [row["mean_reward"] for row in found["overall"] if row["policy"] == "no learnt arms"]
+    assert f"MixedViews, the default; without learnt arms it earns {without:.3f}." in shown
+    assert "best of your models in each stretch of time." in shown
+    assert found["title"] == "here"
+    used = found["use"]["here"]
+    assert sum(map(sum, used["counts"])) == ITEMS
+    assert [cell for (cell,) in used["cells"]] == list(range(found["axes"][0]["bins"]))
+    assert "no items" not in (here / "out" / "run" / "report.html").read_text()
+    write(some_rows(), 'title = "Ours"\n' + NETWORK)
+    assert result_of("network.toml")["title"] == "Ours"
 
 
 @pytest.mark.parametrize("learnt", [True, False])

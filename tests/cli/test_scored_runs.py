@@ -73,7 +73,7 @@ def test_a_recording_of_scores_is_played_and_nothing_in_it_is_an_error(tmp_path:
     for text in (said.output, page):
         assert not re.search(r"error|label|accura|correct", re.sub(r"<(svg|style).*?</\1>", "", text, flags=re.DOTALL))
     assert (out / "plots" / "score.svg").exists()
-    assert "Cost USD" in page
+    assert "Total cost USD" in page
 
 
 def test_what_was_spent_of_a_budget_is_said_and_a_recording_has_no_clock(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from cosend.charts.figures import width_of
 from cosend.errors import SettingError
 from cosend.report.html_report import FILES, PLOTS, check_ready, two_axes, write_report, writing
 from tests.report import HINDSIGHT, POLICIES, SITES, made_up
@@ -114,6 +115,34 @@ def test_bars_go_from_the_best_single_model_to_the_oracle_over_an_axis(tmp_path:
     assert "previous label" not in bars  # an arrow to the left
     axis = re.findall(r"<text[^>]*>(.*?)</text>", table[: table.index("</thead>")])
     assert axis == ["0.88", "0.9", "0.95", "1", "best single model", "oracle"]
+
+
+@pytest.mark.parametrize("oracle", [0.88, 0.882, 0.9, 0.98, 0.94])
+def test_names_above_the_bars_do_not_overlap(oracle: float, tmp_path: Path) -> None:
+    result = made_up()
+    next(row for row in result["overall"] if row["policy"] == "oracle")["mean_reward"] = oracle
+    page = page_of(result, tmp_path)
+    found = re.findall(r'<text x="([\d.]+)" y="([\d.]+)"(?: text-anchor="(\w+)")?>(oracle|best single model)<', page)
+    (x1, y1, a1, n1), (x2, y2, a2, n2) = found
+    assert {n1, n2} == {"oracle", "best single model"}
+    spans = []
+    for x, anchor, name in ((float(x1), a1, n1), (float(x2), a2, n2)):
+        start = x - {"": 0.0, "middle": 0.5, "end": 1.0}[anchor] * width_of(name)
+        spans.append((start, start + width_of(name)))
+    (start, end), (other, last) = spans
+    assert abs(float(y1) - float(y2)) >= 11 or end < other or last < start
+    assert (y1 == y2) == (oracle in (0.98, 0.94))  # one above the other only where they must be
+
+
+def test_a_run_over_time_shows_all_items_and_says_so(tmp_path: Path) -> None:
+    assert "The second half of the items of each site." in page_of(made_up(seeds=1), tmp_path)
+    assert "All items of each site." in page_of(made_up(seeds=1) | {"whole_use": True}, tmp_path)
+
+
+def test_models_of_one_site_have_colours_of_their_own(tmp_path: Path) -> None:
+    write_report(made_up(sites=("solo",)), tmp_path)
+    picture = (tmp_path / "plots" / "use.svg").read_text()
+    assert set(re.findall(r'fill="var\(--(c\d)\)" fill-opacity="1"', picture)) == {"c0", "c1"}
 
 
 def test_policies_that_cannot_be_told_apart_are_tied_and_one_seed_has_no_interval(tmp_path: Path) -> None:

@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 
-from cosend.report.verdict import WHEN, learnt_words, markdown, more, setting, verdict, what_rewards_are, why
+from cosend.report.verdict import (
+    WHEN,
+    learnt_words,
+    markdown,
+    more,
+    setting,
+    verdict,
+    what_marks_mean,
+    what_rewards_are,
+    why,
+)
 from tests.report import made_up
 
-SENDS = "ZoomingKLUCB, the default policy, sends 60% of the items to peers; without peers (local only) it earns 0.940."
-ORACLE = "The oracle earns 0.860: it knows the best model for each cell, and nothing else."
+SENDS = "ZoomingKLUCB, the default policy, sends 60% of the items to peers; without peers it earns 0.940."
+ORACLE = (
+    "The oracle earns 0.860: it uses the best of your models in each cell of the context. Finer choices can beat it."
+)
 
 
 def result_with(policy: str, seeds: int = 5, **facts: Any) -> dict[str, Any]:
@@ -25,10 +38,10 @@ def test_the_claim_is_about_routing_next_to_one_model_and_the_rest_is_said_then(
     assert more(result) == f"{SENDS} {ORACLE}"
     sentences = markdown(result).partition("\n\n")[0]  # each on a line
     assert " ".join(sentences.split("\n")) == f"{verdict(result)} {more(result)}"
-    assert len(sentences.split("\n")) == 3
-    alone = result | {"sites": result["sites"][:1]}
+    assert len(sentences.split("\n")) == 4
+    alone = made_up(sites=("solo",))
     assert verdict(alone).endswith("11% more than the best single model (0.880).")
-    assert more(alone) == f"The policy is ZoomingKLUCB, the default. {ORACLE}"
+    assert more(alone) == f"The policy is ZoomingKLUCB, the default; without peers it earns 0.940. {ORACLE}"
 
 
 @pytest.mark.parametrize(
@@ -60,7 +73,9 @@ def test_the_claim_is_about_routing_next_to_one_model_and_the_rest_is_said_then(
             id="no share of nothing",
         ),
         pytest.param(
-            made_up(policies=("ZoomingKLUCB", "local only")), "2% more than local only (0.960).", id="no model is known"
+            made_up(policies=("ZoomingKLUCB", "local only")),
+            "2% more than without peers (0.960).",
+            id="no model is known",
         ),
     ],
 )
@@ -93,6 +108,68 @@ def test_a_claim_names_the_policy_of_the_file_and_money_where_there_is_some() ->
 def test_what_clearly_earns_more_is_named_below_the_claim(result: dict[str, Any], then: str) -> None:
     assert "previous" not in verdict(result)
     assert more(result) == " ".join(filter(None, [SENDS, then, ORACLE]))
+
+
+@pytest.mark.parametrize(
+    ("policy", "reward", "said"),
+    [
+        ("no learnt arms", 0.99, ". Without learnt arms it earns more: 0.990 per item."),
+        ("no learnt arms", 0.776, "; without learnt arms it earns 0.776."),
+    ],
+)
+def test_it_is_said_what_learnt_arms_add(policy: str, reward: float, said: str) -> None:
+    result = made_up(sites=("solo",), policies=("ZoomingKLUCB", policy), seeds=1)
+    result["overall"][1]["mean_reward"] = reward
+    assert more(result) == f"The policy is ZoomingKLUCB, the default{said}"
+
+
+@pytest.mark.parametrize(
+    ("alone", "said"),
+    [
+        (0.95, "; without peers it earns 0.950, without learnt arms 0.940."),
+        (0.99, "; without learnt arms it earns 0.940. Without peers it earns more: 0.990 per item."),
+    ],
+)
+def test_it_is_said_what_peers_and_learnt_arms_add(alone: float, said: str) -> None:
+    result = made_up(policies=("ZoomingKLUCB", "local only", "no learnt arms"), seeds=1)
+    result["overall"][1]["mean_reward"] = alone
+    assert more(result) == f"ZoomingKLUCB, the default policy, sends 60% of the items to peers{said}"
+
+
+def test_the_best_single_model_of_a_site_has_its_name() -> None:
+    result = made_up(sites=("solo",), seeds=1)
+    result["models"]["solo"][1]["alone"] = 0.88
+    assert verdict(result).endswith("11% more than the best single model, solo 1 (0.880).")
+    result["models"]["solo"][1]["learnt"] = {"kind": "grown"}  # it is none of the given ones
+    assert verdict(result).endswith("11% more than the best single model (0.880).")
+
+
+def test_models_learnt_from_labels_beat_the_oracle_only_where_there_are_some() -> None:
+    learning = made_up(policies=("ZoomingKLUCB", "no learnt arms", "oracle"))
+    assert more(learning).endswith(" Finer choices, and models learnt from the labels, can beat it.")
+
+
+def test_without_a_context_the_oracle_knows_the_time_only() -> None:
+    assert "best of your models in each stretch of time." in more(made_up() | {"goes_by": ["every feature"]})
+
+
+def test_one_recording_is_no_sample_of_others_however_often_it_is_played() -> None:
+    """It has no intervals, nothing is tied, and nothing is ahead in some of the streams."""
+    result = made_up(sites=("solo",)) | {"is_recorded": True}
+    for row in result["overall"]:
+        row |= {"reward_interval": None, "behind_interval": None}
+    result["overall"][1] |= {"mean_reward": 0.99, "behind": -0.01, "behind_in": 0}
+    text = markdown(result)
+    assert "CoS earns more here: 0.990 per item." in text.split("\n")
+    assert "The same recording was played 5 times with different random draws; these are means." in text.split("\n")
+    assert not re.search("tied|streams|±", text)
+    assert what_rewards_are(result) == (
+        "Reward per item: 1 for a correct prediction, minus costs. The same recording was played 5 times with "
+        "different random draws; these are means. Intervals over them would say nothing about other data."
+    )
+    assert what_marks_mean(result) == ""
+    assert what_marks_mean(result | {"seeds": [0]}) == "This is one recording: other data may give other rewards."
+    assert what_marks_mean(made_up(seeds=1)) == "This is one stream; cosend run --seeds 5 adds intervals."
 
 
 def test_the_setting_names_the_seed_of_one_stream() -> None:

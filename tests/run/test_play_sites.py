@@ -330,7 +330,13 @@ def test_what_the_others_know_is_noted_beside_a_policy_that_looks_at_every_featu
     shown = result(prepared, play(prepared))
     assert (shown["policy"], shown["goes_by"][-1]) == ("MixedViews", "every feature")
     assert any(note.startswith("most weight at north: ") for note in shown["notes"])
-    assert shown["others_see"] == (f"MixedViews sees every feature. All others, the oracle included, see only {known}.")
+    others = f"All others, the oracle included, see only {known}."
+    if not axes:
+        others = (
+            f"Without a context, other policies and the oracle see only {known}; name one with [[context]] for a fair "
+            "comparison."
+        )
+    assert shown["others_see"] == f"MixedViews sees every feature. {others}"
     page = write_report(shown, tmp_path / "out").read_text()
     assert page.index(f"see only {known}") < page.index("<table")
 

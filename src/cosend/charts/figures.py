@@ -59,9 +59,9 @@ def looks_of_arms(owners: Sequence[str], sites: Sequence[str]) -> list[Look]:
 OTHERS: Final = (6, 4, 5, 7)  # colours of further models of a site, in this order, where no site has them
 
 
-def looks_apart(owners: Sequence[str], sites: Sequence[str], here: str) -> list[Look]:
+def looks_apart(owners: Sequence[str], sites: Sequence[str], here: str, others: Sequence[int] = OTHERS) -> list[Look]:
     """Return the look of every arm of a site: colours of their own for its models too, as long as there are any."""
-    left = [colour for colour in OTHERS if colour >= len(sites)]
+    left = [colour for colour in others if colour >= len(sites)]
     found = looks_of_arms(owners, sites)
     further = [n for n, owner in enumerate(owners) if owner == here][1:]
     for n, colour in zip(further, left, strict=False):
@@ -479,14 +479,31 @@ def bar_chart(value: float, half: float, ends: Span, ink: str) -> Drawing:
 
 
 def bar_axis(ends: Span, names: Sequence[tuple[float, str]]) -> Drawing:
-    """Draw the axis of bars: the numbers of both ends and round ones between them, and names above some places."""
-    drawing = Drawing(28, "from {:.3f} to {:.3f}".format(*ends), width=BAR_WIDTH)
+    """Draw the axis of bars: the numbers of both ends and round ones between them, and names above some places.
+
+    Names that would overlap are above one another.
+    """
+    spans, rows = [_span(name, value, ends) for value, name in names], list[int]()
+    for n, (start, end) in enumerate(spans):
+        below = {row for row, (a, b) in zip(rows, spans[:n], strict=True) if start < b and a < end}
+        rows.append(min({*range(n + 1)} - below))
+    above = 12.0 * max(rows, default=0)
+    drawing = Drawing(28 + above, "from {:.3f} to {:.3f}".format(*ends), width=BAR_WIDTH)
     between = [value for value in round_numbers(*ends, 5) if 40 < _along(value, ends) < BAR_WIDTH - 40]
     for value in (ends[0], *between, ends[1]):
-        drawing.text(_along(value, ends), 25, f"{value:.3f}".rstrip("0").rstrip("."), "soft", _anchor(value, ends))
-    for value, name in names:
-        drawing.text(_along(value, ends), 10, name, "", _anchor(value, ends))
+        drawing.text(
+            _along(value, ends), 25 + above, f"{value:.3f}".rstrip("0").rstrip("."), "soft", _anchor(value, ends)
+        )
+    for (value, name), row in zip(names, rows, strict=True):
+        drawing.text(_along(value, ends), 10 + above - 12 * row, name, "", _anchor(value, ends))
     return drawing
+
+
+def _span(name: str, value: float, ends: Span) -> Span:
+    """Return from where to where a name above the axis of bars goes, with a gap at both ends."""
+    x, wide = _along(value, ends), width_of(name)
+    start = {"start": x, "middle": x - wide / 2, "end": x - wide}[_anchor(value, ends)]
+    return start - 4, start + wide + 4
 
 
 def _along(value: float, ends: Span) -> float:

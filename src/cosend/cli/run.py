@@ -71,8 +71,8 @@ def run(
         typer.Option(
             min=1,
             max=MOST_SEEDS,
-            help=f"The number of seeds to simulate, for means and intervals. The default is {SEEDS} for a built-in "
-            "network file without --seed, otherwise 1.",
+            help="The number of seeds to simulate, for means and, with generated data, intervals. "
+            f"The default is {SEEDS} for a built-in network file without --seed, otherwise 1.",
         ),
     ] = None,
     show_list: Annotated[bool, typer.Option("--list", help="List the built-in network files and exit.")] = False,
@@ -266,7 +266,7 @@ def show(result: dict[str, Any], console: Console) -> None:
     """Print the verdict, a row for every policy, and below them the sites."""
     from rich.text import Text
 
-    from cosend.report.verdict import WHEN, more, setting, verdict, what_rewards_are, why
+    from cosend.report.verdict import WHEN, more, setting, verdict, what_costs_are, what_rewards_are, why
 
     console.print()
     console.print(Text(verdict(result), style="bold"))
@@ -281,7 +281,8 @@ def show(result: dict[str, Any], console: Console) -> None:
         console.print(sites_table(result))
     else:
         console.print(models_table(result))
-        console.print(Text("Alone: the reward per item if the model answered every item.", style="dim"))
+        alone = "Alone: the reward per item if the model answered every item."
+        console.print(Text(f"Total cost: {what_costs_are(result)}. {alone}", style="dim"))
     reasons = why(result)
     if reasons:
         console.print(Text(WHEN, style="italic"))
@@ -334,8 +335,10 @@ def models_table(result: dict[str, Any]) -> Table:
 
     ((site, rows),) = result["models"].items()
     title = f"Use of models by {result['policy']} at {site}"
-    money = price_heading(result, "cost")
-    table = _new_table(["model", "items %", "cost", *([money] if money else []), _quality(result), "alone"], title)
+    money = price_heading(result, "total cost")
+    table = _new_table(
+        ["model", "items %", "total cost", *([money] if money else []), _quality(result), "alone"], title
+    )
     is_any_learnt = any(map(learnt_words, rows))
     if is_any_learnt:
         table.add_column("")

@@ -37,7 +37,7 @@ from cosend.charts.figures import (
     bar_chart,
     flow_chart,
     line_chart,
-    looks_of_arms,
+    looks_apart,
     map_chart,
     strip_chart,
     width_of,
@@ -52,6 +52,7 @@ PLOTS: Final = ("reward", "error", "use", "flow", "phases")
 FILES: Final = ("report.html", "results.json", *(f"plots/{name}.svg" for name in PLOTS))
 MOST_SITES: Final = 12  # that are drawn
 LINE_INKS: Final = ("var(--c4)", "var(--c5)", "var(--c3)")
+MODEL_INKS: Final = (1, 2, 3, 7, 6, 4, 5)  # of further models of a site; neighbours are far apart
 LEAST_FLOW: Final = 0.5  # percent that can be seen
 LEAST_LEARNING: Final = 2.0  # percent of the items: below, the picture would be empty
 LEAST_NAMED: Final = 0.6  # of the height: below, a name would lie over another colour
@@ -68,7 +69,7 @@ COLUMNS: Final[Sequence[Column]] = (
     ("error", "Error %", 2, True, "items with an incorrect prediction"),
     ("score", "Score", 3, True, "the mean score of the answers, before costs"),
     ("sent", "Sent %", 1, True, "items that were sent to a peer"),
-    ("cost", "Cost", 1, False, "the cost of all arms that were used, in total"),
+    ("cost", "Total cost", 1, False, "the cost of all arms that were used, in total"),
     ("training", "Training %", 2, False, "items used to train a peer"),
     ("exploration", "Exploration %", 2, False, "items on which an arm was tried to learn its accuracy"),
     ("regret", "Regret", 1, False, "reward lost, in total, against the oracle; negative where a policy earns more"),
@@ -365,17 +366,17 @@ def arm_name(used: Used, site: str, arm: int) -> str:
     return f"\N{RIGHTWARDS ARROW} {owner}" if owner != site else str(used["arms"][arm])
 
 
-def looks_by_use(result: Result, used: Used) -> list[Look]:
-    """Return the look of every arm: the colour of the site that answers; of its models, the most used is darkest."""
+def looks_by_use(result: Result, used: Used, site: str) -> list[Look]:
+    """Return the look of every arm: the colour of the peer, or of the model; the model used most has the site's."""
     totals = [sum(counts) for counts in zip(*used["counts"], strict=True)]
     order = sorted(range(len(totals)), key=lambda arm: -totals[arm])
-    looks = looks_of_arms([used["owners"][arm] for arm in order], result["sites"])
+    looks = looks_apart([used["owners"][arm] for arm in order], result["sites"], site, MODEL_INKS)
     return [looks[order.index(arm)] for arm in range(len(totals))]
 
 
 def _use_strip(result: Result, used: Used, site: str, width: float) -> Strip:
     """Return the shares of all arms in every bin, the most used at the bottom, and a name on every run of bins."""
-    bins, looks = result["axes"][0]["bins"], looks_by_use(result, used)
+    bins, looks = result["axes"][0]["bins"], looks_by_use(result, used, site)
     patches, best, highest, totals = list[Patch](), dict[int, int](), dict[int, float](), Counter[int]()
     for (place,), counts in zip(used["cells"], used["counts"], strict=True):
         total, base = sum(counts), 0.0
@@ -421,7 +422,7 @@ def _map(result: Result, used: Used, site: str, a: int, b: int) -> Drawing:
     votes: dict[tuple[int, int], Counter[int]] = {}
     for cell, counts in zip(used["cells"], used["counts"], strict=True):
         votes.setdefault((cell[a], cell[b]), Counter()).update(dict(enumerate(counts)))
-    looks = looks_by_use(result, used)
+    looks = looks_by_use(result, used, site)
     patches, shown = list[Patch](), set[int]()
     for (x, y), count in votes.items():
         arm, times = count.most_common(1)[0]

@@ -11,6 +11,7 @@ Result: TypeAlias = Mapping[str, Any]
 Row: TypeAlias = Mapping[str, Any]
 
 HINDSIGHT: Final = "hindsight"  # after the name of what knows all true labels in advance
+SAME: Final = 1e-9  # rewards that differ by less are equal
 DIGITS: Final = 16  # of a hash, as people compare it
 MEANINGS: Final = {
     "MixedViews": "the default: weighs many views of the features",
@@ -34,6 +35,7 @@ MEANINGS: Final = {
 
 LEARNT: Final = {"grown": "trees learnt here", "stack": "all free models combined, learnt here"}
 WHEN: Final = "In the second half of the items, after the sites have learnt:"
+WITHOUT: Final = {"local only": "without peers", "no learnt arms": "without learnt arms"}
 LEAST_ASKED: Final = 2.0  # percent of the items: below, a peer was only tried
 
 
@@ -62,6 +64,11 @@ def is_best(row: Row, rows: Sequence[Row]) -> bool:
         return False
     noise = (row["reward_interval"] or 0.0) + (rows[0]["reward_interval"] or 0.0)
     return bool(rows[0]["mean_reward"] - row["mean_reward"] <= noise)
+
+
+def has_intervals(result: Result) -> bool:
+    """Tell whether rewards have intervals: not those of one stream, nor those of one recording, however often."""
+    return len(result["seeds"]) > 1 and not result.get("is_recorded")
 
 
 def mark_of_best(rows: Sequence[Row]) -> str:
@@ -96,9 +103,18 @@ def _by_policy(result: Result) -> dict[str, Row]:
 
 def _baselines(result: Result, rows: Mapping[str, Row]) -> list[tuple[str, str]]:
     """Return what routing may be compared with, and how a sentence names it."""
-    each = "each site's" if len(result["sites"]) > 1 else "the"
-    names = {"best single model": f"{each} best single model", "local only": "local only"}
+    each, model = ("each site's", "") if len(result["sites"]) > 1 else ("the", _best_model(result, rows))
+    names = {"best single model": f"{each} best single model{model}", "local only": WITHOUT["local only"]}
     return [(name, f"{text} ({_earned(result, rows[name])})") for name, text in names.items() if name in rows]
+
+
+def _best_model(result: Result, rows: Mapping[str, Row]) -> str:
+    """Return the name of the best single model of the only site, after a comma, if it is the same in all streams."""
+    if "best single model" not in rows:
+        return ""
+    best, (models,) = rows["best single model"]["mean_reward"], result["models"].values()
+    given = [row for row in models if row["alone"] is not None and not row.get("learnt")]
+    return next((f", {row['model']}" for row in given if abs(row["alone"] - best) < SAME), "")
 
 
 def _earned(result: Result, row: Row) -> str:
@@ -123,31 +139,42 @@ def _may_be_chance(result: Result, rival: Row) -> bool:
 
 
 def more(result: Result) -> str:
-    """Return the next sentences: the policy and its use of peers, and what clearly earns more."""
+    """Return the next sentences: the policy, what it earns without peers and learnt arms, and what earns more."""
     rows = _by_policy(result)
     own = rows.get(result["policy"])
     if own is None:
         return ""
     is_default = result.get("is_default")
-    parts = [f"The policy is {own['policy']}{', the default' if is_default else ''}."]
-    if len(result["sites"]) > 1:
-        name, alone = f"{own['policy']}{', the default policy,' if is_default else ''}", rows.get("local only")
-        without = "" if alone is None else f"; without peers (local only) it earns {alone['mean_reward']:.3f}"
-        parts = [f"{name} sends {own['sent']:.0f}% of the items to peers{without}."]
     best, *_ = playing(result)
-    if best["mean_reward"] > own["mean_reward"] and not _may_be_chance(result, best):
+    is_beaten = best["mean_reward"] > own["mean_reward"] and not _may_be_chance(result, best)
+    without = _without([rows[name] for name in WITHOUT if name in rows and not (is_beaten and name == best["policy"])])
+    parts = [f"The policy is {own['policy']}{', the default' if is_default else ''}{without}."]
+    if len(result["sites"]) > 1:
+        name = f"{own['policy']}{', the default policy,' if is_default else ''}"
+        parts = [f"{name} sends {own['sent']:.0f}% of the items to peers{without}."]
+    if is_beaten:
         parts.append(_better(result, best))
     oracle = rows.get("oracle")
     if oracle is not None and own["mean_reward"] > oracle["mean_reward"]:
-        reward = f"{oracle['mean_reward']:.3f}"
-        parts.append(f"The oracle earns {reward}: it knows the best model for each cell, and nothing else.")
+        where = "stretch of time" if result["goes_by"] == ["every feature"] else "cell of the context"
+        parts.append(f"The oracle earns {oracle['mean_reward']:.3f}: it uses the best of your models in each {where}.")
+        learnt = ", and models learnt from the labels," if "no learnt arms" in rows else ""
+        parts.append(f"Finer choices{learnt} can beat it.")
     return " ".join(parts)
 
 
+def _without(rows: Sequence[Row]) -> str:
+    """Return what the policy of the run earns without peers, and without learnt arms, after a semicolon."""
+    earns = ["it earns ", *("" for _ in rows)]  # said once
+    found = [f"{WITHOUT[row['policy']]} {it}{row['mean_reward']:.3f}" for row, it in zip(rows, earns, strict=False)]
+    return "; " + ", ".join(found) if found else ""
+
+
 def _better(result: Result, rival: Row) -> str:
-    streams = len(result["seeds"])
-    ahead = f", ahead in {streams - rival['behind_in']} of {streams} streams" if streams > 1 else ""
-    return f"{rival['policy']} earns more here: {rival['mean_reward']:.3f} per item{ahead}."
+    streams, without = len(result["seeds"]), WITHOUT.get(rival["policy"])
+    ahead = f", ahead in {streams - rival['behind_in']} of {streams} streams" if has_intervals(result) else ""
+    who = f"{without.capitalize()} it earns more" if without else f"{rival['policy']} earns more here"
+    return f"{who}: {rival['mean_reward']:.3f} per item{ahead}."
 
 
 def learnt_words(row: Row) -> str:
@@ -260,18 +287,44 @@ def what_rewards_are(result: Result) -> str:
     gain = "the score of the answer" if is_scored(result) else "1 for a correct prediction"
     if not is_scored(result) and not result.get("is_accuracy", True):
         gain = "what [reward] in the network file says that an answer gains"
+    streams, means = len(result["seeds"]), ["the sites"] if len(result["sites"]) > 1 else []
+    means += [f"{streams} streams, with Student's 95% interval over the streams"] if has_intervals(result) else []
+    said = [f"Reward per item: {gain}, minus costs."]
+    said += [f"Means over {' and '.join(means)}."] if means else []
+    return " ".join([*said, *played_over(result)])
+
+
+def played_over(result: Result) -> list[str]:
+    """Say that one recording was played several times, and why this gives no intervals."""
     streams = len(result["seeds"])
-    means = [*(["the sites"] if len(result["sites"]) > 1 else []), *([f"{streams} streams"] if streams > 1 else [])]
-    over = f" Means over {' and '.join(means)}" + (
-        ", with Student's 95% interval over the streams." if streams > 1 else "."
-    )
-    return f"Reward per item: {gain}, minus costs.{over if means else ''}"
+    if streams == 1 or has_intervals(result):
+        return []
+    return [
+        f"The same recording was played {streams} times with different random draws; these are means.",
+        "Intervals over them would say nothing about other data.",
+    ]
+
+
+def what_marks_mean(result: Result) -> str:
+    """Say when policies are tied for best, or why nothing is said about that, unless `played_over` has."""
+    if has_intervals(result):
+        return "Policies are tied for best if their intervals overlap the interval of the best."
+    if result.get("is_recorded"):
+        return "" if played_over(result) else "This is one recording: other data may give other rewards."
+    return "This is one stream; cosend run --seeds 5 adds intervals."
 
 
 def price(result: Result, cost: float | None) -> str:
     """Return a cost in money; nothing where nobody says what a right label is worth."""
     money = result.get("money")
     return f"{cost * money['unit']:,.4g}" if money and cost is not None else ""
+
+
+def what_costs_are(result: Result) -> str:
+    """Say what costs are counted in."""
+    if is_scored(result):
+        return "1 is worth a score of 1"
+    return "1 is worth a correct prediction" if result.get("is_accuracy", True) else "1 is worth a reward of 1"
 
 
 def price_heading(result: Result, word: str) -> str:
@@ -294,10 +347,15 @@ def markdown(result: Result) -> str:
     words = " ".join(filter(None, [verdict(result), more(result), result.get("others_see")]))
     sentences = words.replace(". ", ".\n")  # one sentence a line, as in all our pages
     marks = [row["policy"] for row in rows if is_best(row, rows)]
-    tied = ["", "Rows in bold are tied for the best reward: their intervals overlap."] if len(marks) > 1 else []
+    tied = (
+        ["", "Rows in bold are tied for the best reward: their intervals overlap."]
+        if len(marks) > 1 and has_intervals(result)
+        else []
+    )
+    said = ["", *played_over(result)] if played_over(result) else tied
     reasons = [f"- {each}" for each in why(result)]
     table = markdown_table(heading, lines)
-    return "\n".join([sentences, "", *table, *tied, *(["", WHEN, "", *reasons] if reasons else [])])
+    return "\n".join([sentences, "", *table, *said, *(["", WHEN, "", *reasons] if reasons else [])])
 
 
 def _cells(row: Row, sent: bool, best: bool) -> list[str]:

@@ -292,7 +292,10 @@ def play(
     played = [each for policy in (first, *learnt) for each in _played(prepared, policy)]
     told("the baselines")
     return Outcome(
-        [*played, *baselines(prepared)], first, learnt, [*_how_it_was_played(prepared), *prepared.notes, *first.notes]
+        [*played, *baselines(prepared)],
+        first,
+        learnt,
+        [*_what_learnt_arms_see(prepared), *_how_it_was_played(prepared), *prepared.notes, *first.notes],
     )
 
 
@@ -541,6 +544,15 @@ def weights_note(site: str, trust: Mapping[str, View]) -> str:
     return f"most weight at {site}: " + ", ".join(f"{what} ({100 * share:.0f}%)" for what, share in heaviest)
 
 
+def _what_learnt_arms_see(prepared: Prepared) -> Iterator[str]:
+    """Say that a context hides features from learnt arms, where the policy can look at all of them."""
+    network, mixes = prepared.network, all(policy.mixes for policy in prepared.policy.policies)
+    unseen = set(prepared.items.features).difference(network.hidden(), [axis.feature for axis in network.given])
+    if prepared.policy.learnt and network.given and not network.watches and unseen and mixes:
+        names = ", ".join(axis.title for axis in network.given)
+        yield f'learnt arms see only the context ({names}); add kind = "features" to show them all features'
+
+
 def _how_it_was_played(prepared: Prepared) -> Iterator[str]:
     if prepared.one_by_one:
         yield f"played item by item, because {' and '.join(prepared.one_by_one)}"
@@ -568,10 +580,16 @@ def what_others_see(prepared: Prepared) -> str | None:
         more.append("sees the opinions of the models")
     if not more:
         return None
+    sees = f"{prepared.policy.name} {' and '.join(more)}."
+    if not network.context:
+        return (
+            f"{sees} Without a context, other policies and the oracle see only the time; name one with [[context]] for "
+            "a fair comparison."
+        )
     known = "the time"
     if network.given:
         known = "the other axes of the file" if network.heard else "the axes that the file names"
-    return f"{prepared.policy.name} {' and '.join(more)}. All others, the oracle included, see only {known}."
+    return f"{sees} All others, the oracle included, see only {known}."
 
 
 def other_policies(prepared: Prepared) -> list[PolicyPerSite]:

@@ -12,8 +12,9 @@ import numpy as np
 from cosend.algorithm.cells import axes_of, keys_of
 from cosend.algorithm.layout import EXPLOIT, EXPLORE, TRAIN, Floats, Ints
 from cosend.algorithm.policies import EqualCells
-from cosend.axes import PreviousLabel, text_column
+from cosend.axes import PreviousLabel, Time, text_column
 from cosend.axis_format import ticks_of
+from cosend.config.network_file import NetworkFile
 from cosend.config.sections import AxisSection
 from cosend.engine.scoring import right_or_wrong
 from cosend.errors import CosendError, install
@@ -25,6 +26,7 @@ from cosend.text import short_text
 PHASE_BINS: Final = 50  # of the phases over time
 POINTS: Final = 200  # of a curve of errors so far
 CURVE_BINS: Final = 40  # of a curve of what is around an item
+RECORDED: Final = ("file", "river")  # streams that are the same with every seed
 SMALLEST: Final = 25  # items of a bin
 ALONE: Final = 30  # bins of an axis that is drawn alone
 TOGETHER: Final = 14  # bins of each axis of a map
@@ -43,10 +45,11 @@ def one_stream(prepared: Prepared, outcome: Outcome) -> dict[str, Any]:
     """Return what one stream has given, to be put together with others."""
     arrived, money = np.unique(prepared.arrivals[prepared.arrivals != NOTHING]), prepared.network.money
     return {
-        "title": prepared.network.title,
+        "title": title_of(prepared.network),
         "policy": prepared.policy.name,
         "is_default": prepared.network.policy is None,
         "seed": prepared.network.seed,
+        "is_recorded": prepared.network.stream is not None and prepared.network.stream.kind in RECORDED,
         "data": (prepared.built.table or prepared.items).digest(),
         "items": len(arrived),
         "unlabelled": int((~prepared.items.known[arrived]).sum()),
@@ -56,6 +59,7 @@ def one_stream(prepared: Prepared, outcome: Outcome) -> dict[str, Any]:
         "others_see": what_others_see(prepared),
         "axes": [scale_and_bins(prepared, axis)[0].plain() for axis in range(len(prepared.axes))],
         "slices": slices_of(prepared),
+        "whole_use": over_time(prepared),
         "models": {site.name: models(prepared, outcome, n) for n, site in enumerate(prepared.network.sites)},
         "known_by": prepared.known_by,
         "is_accuracy": prepared.built.reward is right_or_wrong and not prepared.network.is_scored,
@@ -69,6 +73,12 @@ def one_stream(prepared: Prepared, outcome: Outcome) -> dict[str, Any]:
         "others": {each.policy.name: looked_at(prepared, each) for each in outcome.others},
         "notes": outcome.notes,
     }
+
+
+def title_of(network: NetworkFile) -> str:
+    """Return the heading of the report: a network of one site without a title has the name of the site."""
+    is_named = "title" in network.model_fields_set or len(network.sites) > 1
+    return network.title if is_named else network.sites[0].name
 
 
 def models(prepared: Prepared, outcome: Outcome, site: int) -> list[dict[str, Any]]:
@@ -184,12 +194,12 @@ def phases(own: Ints) -> dict[str, Any]:
 def use(prepared: Prepared, learnt: Decided) -> dict[str, Any]:
     """Return how often each arm was used in every bin of the context, in the second half of a site's items.
 
-    By then a policy has learnt what it can, and uses what it holds for the best.
+    By then a policy has learnt what it can, and uses what it holds for the best. Over time, all items count.
     """
     bins = np.column_stack([scale_and_bins(prepared, axis)[1] for axis in range(len(prepared.axes))])
     found = {}
     for site, learner in enumerate(learnt.learners):
-        half = len(learnt.arms[site]) // 2
+        half = 0 if over_time(prepared) else len(learnt.arms[site]) // 2
         places, arms = bins[prepared.rows_of(site)[half:]], learnt.arms[site][half:]
         inside = (places != NOTHING).all(axis=1)
         cells, number_of = np.unique(places[inside], axis=0, return_inverse=True)
@@ -199,6 +209,11 @@ def use(prepared: Prepared, learnt: Decided) -> dict[str, Any]:
         owners = [name if name in learner.arms.peers else learner.name for name in names]
         found[learner.name] = {"arms": names, "owners": owners, "cells": cells.tolist(), "counts": counts.tolist()}
     return found
+
+
+def over_time(prepared: Prepared) -> bool:
+    """Tell whether time is an axis: then the second half of the items would fill only half of it."""
+    return any(isinstance(axis, Time) for axis in prepared.axes)
 
 
 def winners(prepared: Prepared, learnt: Decided, site: int) -> dict[str, Any]:
@@ -400,7 +415,10 @@ def averaged(results: Sequence[dict[str, Any]]) -> dict[str, Any]:
         "models": _mean([each["models"] for each in results]),
         "why": _mean([each["why"] for each in results]),
         "rows": _mean_rows([each["rows"] for each in results]),
-        "overall": [_overall(policy, [each["rows"] for each in results], first["policy"]) for policy in policies],
+        "overall": [
+            _overall(policy, [each["rows"] for each in results], first["policy"], several=not first["is_recorded"])
+            for policy in policies
+        ],
         "error_curves": _mean([each["error_curves"] for each in results]),
         "curves": _mean([each["curves"] for each in results]),
         "change": _mean([each["change"] for each in results]) if first["change"] else None,
@@ -419,17 +437,20 @@ def _mean_rows(streams: Sequence[Rows]) -> list[dict[str, Any]]:
     ]
 
 
-def _overall(policy: str, streams: Sequence[Rows], subject: str) -> dict[str, Any]:
-    """Return a policy in one row: means over sites and streams, and how far it is behind the policy of the run."""
+def _overall(policy: str, streams: Sequence[Rows], subject: str, *, several: bool) -> dict[str, Any]:
+    """Return a policy in one row: means over sites and streams, and how far it is behind the policy of the run.
+
+    several  whether the streams differ: one recording has no interval, however often it is played
+    """
     own = [[row for row in rows if row["policy"] == policy] for rows in streams]
     earned = [_over_sites(rows, policy) for rows in streams]
     behind = [_over_sites(rows, subject) - mine for rows, mine in zip(streams, earned, strict=True)]
     return {
         "policy": policy,
         **{key: _mean([_mean([row[key] for row in rows]) for rows in own]) for key in MEANS},
-        "reward_interval": half_interval(earned),
+        "reward_interval": half_interval(earned) if several else None,
         "behind": _mean(behind),
-        "behind_interval": half_interval(behind),
+        "behind_interval": half_interval(behind) if several else None,
         "behind_in": sum(each > 0 for each in behind),  # streams
         "hindsight": own[0][0]["hindsight"],
         "learns": own[0][0]["exploration"] is not None,
