@@ -136,7 +136,8 @@ def done_by_a_reader(page: Path, options: str = "") -> list[str]:
 def test_files_and_commands_of_a_page(page: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
     seen = done_by_a_reader(page)
-    for sample in re.findall(r"^```\n(network\.toml: OK.*?)^```", page.read_text(), flags=re.MULTILINE | re.DOTALL):
+    shown = r"^```(?:text)?\n(network\.toml: OK.*?)^```"
+    for sample in re.findall(shown, page.read_text(), flags=re.MULTILINE | re.DOTALL):
         assert sample in seen
 
 

@@ -67,7 +67,7 @@ def test_the_network_of_the_page_runs_as_it_stands() -> None:
 
 @pytest.mark.usefixtures("here")
 def test_validate_says_what_is_there_and_for_which_commands_as_the_page_says() -> None:
-    (said,) = re.findall(r"^```\n(network\.toml: OK.*?)^```", PAGE, flags=re.MULTILINE | re.DOTALL)
+    (said,) = re.findall(r"^```(?:text)?\n(network\.toml: OK.*?)^```", PAGE, flags=re.MULTILINE | re.DOTALL)
     assert called("validate", "network.toml").stdout == said
     with_stream = called("validate", "network.toml", *PLAY).stdout
     assert with_stream.startswith("network.toml: OK. 2 sites, 3 classifiers, 120 items.\n")
