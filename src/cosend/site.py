@@ -867,7 +867,7 @@ class Site:
 
     @one_at_a_time
     def set_budget(self, budget: Budget | None) -> None:
-        """Keep to another budget from now on, or to none; limits that stay the same continue."""
+        """Keep to another budget from now on, or to none; a limit of the same kind keeps what was allowed and spent."""
         if budget is not None:
             check_kind("budget", budget, Budget, "a Budget, for example Budget(per_item=0.0007)")
             budget = budget.in_costs(self.money)

@@ -89,6 +89,10 @@ class Setup:
     def cost(self, arm: str) -> float:
         return self.peers[arm][0] if arm in self.peers else self.costs.get(arm, 0.0)
 
+    @property
+    def budget_in_costs(self) -> Budget | None:
+        return None if self.budget is None else self.budget.in_costs(self.money)
+
     def in_words(self, cost: float) -> str:
         """Return a cost as people read it, with the amount of money that it is."""
         return f"{cost:g}" if self.money is None else f"{cost:g} ({self.money.text(cost)})"
