@@ -230,7 +230,8 @@ def test_a_budget_changes_and_ends_and_limits_that_stay_go_on() -> None:
     known = spent(site)
     site.state.set_budget(Budget(per_item=0.03))
     assert spent(site) == known > 0.0
-    (account,) = site.state.accounts.accounts if site.state.accounts is not None else ()
+    assert site.state.accounts is not None
+    (account,) = site.state.accounts.accounts
     assert account.allowed == pytest.approx(21 * 0.02)
     assert account.left == 0.0
     site.submit()
