@@ -96,7 +96,7 @@ from cosend.models.adapters import (
 )
 from cosend.models.endpoints import Endpoint
 from cosend.store.state_file import read_state, write_state
-from cosend.text import SmallTable, counted, short_text
+from cosend.text import SmallTable, counted, plain_number, short_text
 
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 NOBODY: Final = "best local"  # the caller whose questions no label follows; it only breaks ties
@@ -1084,7 +1084,7 @@ class Summary(NamedTuple):
         if any(arm.price is not None for arm in self.arms):
             heading.insert(3, f"price {self.currency}".strip())
             for arm, row in zip(self.arms, rows, strict=True):
-                row.insert(3, f"{arm.price:.6g}")
+                row.insert(3, plain_number(arm.price or 0.0, 6))
         return SmallTable(title, heading, rows)
 
     def __str__(self) -> str:
@@ -1097,5 +1097,5 @@ class Summary(NamedTuple):
 def _arm_row(arm: ArmSummary, decisions: int) -> list[str]:
     share = f"{100 * arm.decisions / decisions:.0f}%" if decisions else ""
     reward = "" if arm.mean_reward is None else f"{arm.mean_reward:.3f}"
-    numbers = f"{arm.cost:g}", f"{arm.decisions:,}", share, f"{arm.labels:,}", reward
+    numbers = plain_number(arm.cost, 6), f"{arm.decisions:,}", share, f"{arm.labels:,}", reward
     return [arm.name, arm.kind, *numbers, arm.state]

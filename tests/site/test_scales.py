@@ -12,7 +12,7 @@ from cosend.axis_format import name_of, ticks_of, value_at
 AXES: list[tuple[Axis, str, dict[Any, str]]] = [
     (Feature("blood_pressure", range=(50, 250)), "blood pressure", {0.0: "50", 0.5: "150", 1.0: "250"}),
     (Feature("bytes", scale="log", range=(0, 999)), "bytes", {0.0: "0", 1.0: "999"}),
-    (Feature("age", window=200), "age", {0.25: "above 25 % of the last 200"}),
+    (Feature("age", window=200), "age", {0.25: "above 25% of the last 200"}),
     (Category("service"), "service", {"http": "http", 7: "7", True: "True"}),
     (PreviousLabel("normal", "attack"), "previous label", {0.0: "normal", 1.0: "attack"}),
     (Time(20_000), "time", {0.5: "10,000"}),
@@ -34,3 +34,8 @@ def test_ticks_lie_on_the_axis_in_their_order(axis: Axis) -> None:
     assert places == sorted(places)
     assert 0.0 <= places[0] < places[-1] <= 1.0
     assert len({words for _, words in ticks}) == len(ticks)
+
+
+def test_a_value_that_many_items_have_is_one_tick_in_the_middle_of_its_places() -> None:
+    ticks = ticks_of(Feature("age"), lambda: [21.0] * 40 + [24.0] * 30 + [66.0] * 40)
+    assert ticks == [(0.125, "21"), (0.5, "24"), (0.875, "66")]

@@ -27,6 +27,7 @@ from cosend.algorithm.layout import OUT, Floats
 from cosend.checks import check_kind, is_number
 from cosend.engine.money import Money
 from cosend.errors import SettingError
+from cosend.text import plain_number
 
 HOUR_S: Final = 3600.0
 DAY_S: Final = 86400.0
@@ -177,16 +178,16 @@ class Spending(NamedTuple):
     def in_file(self) -> str:
         """The limit as a network file has it."""
         if self.arm:
-            return f"calls.{self.arm}.{self.limit} {self.amount:.4g}"
-        return f"{self.limit} {self.amount:.4g} {self.unit if self.unit != 'costs' else ''}".strip()
+            return f"calls.{self.arm}.{self.limit} {plain_number(self.amount)}"
+        return f"{self.limit} {plain_number(self.amount)} {self.unit if self.unit != 'costs' else ''}".strip()
 
     @property
     def spent_so_far(self) -> str:
         unit = f"calls of {self.arm}" if self.arm else self.unit if self.unit != "costs" else ""
-        return f"{self.spent:.4g} {unit}".strip()
+        return f"{plain_number(self.spent)} {unit}".strip()
 
     def _named(self, amount: float) -> str:
-        return f"{amount:.4g} {self.unit}".strip()
+        return f"{plain_number(amount)} {self.unit}".strip()
 
 
 class Accounts:

@@ -25,6 +25,7 @@ from cosend.engine.money import Money
 from cosend.engine.scoring import Gain, right_or_wrong
 from cosend.engine.site_state import Heard, SiteState
 from cosend.models.adapters import Classifier
+from cosend.text import plain_number
 
 LIMIT_S: Final = 1.0
 THREADS: Final = 4
@@ -95,7 +96,8 @@ class Setup:
 
     def in_words(self, cost: float) -> str:
         """Return a cost as people read it, with the amount of money that it is."""
-        return f"{cost:g}" if self.money is None else f"{cost:g} ({self.money.text(cost)})"
+        number = plain_number(cost, 6)
+        return number if self.money is None else f"{number} ({self.money.text(cost)})"
 
     @cached_property
     def models(self) -> dict[str, Classifier]:
