@@ -164,7 +164,7 @@ classifiers = [{{ name = "young", model = "models:young", price = 0.0004 }}]
     assert found == [pytest.approx(0.004), pytest.approx(0.008)]
     assert said == [
         [],
-        ["the budget is per_item 0.001 EUR now; 0.004 EUR was spent before, under per_item 0.0001 EUR"],
-        ["the budget is at_most_per_second.young 5 now; 0.008 EUR was spent before, under per_item 0.001 EUR"],
-        ["there is no budget now; nothing was spent before, under at_most_per_second.young 5"],
+        ["the budget is per_item 0.001 EUR now; it was per_item 0.0001 EUR, with 0.004 EUR spent"],
+        ["the budget is at_most_per_second.young 5 now; it was per_item 0.001 EUR, with 0.008 EUR spent"],
+        ["there is no budget now; it was at_most_per_second.young 5"],
     ]

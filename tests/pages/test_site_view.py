@@ -71,9 +71,9 @@ def test_news_name_the_peers_that_are_asked_most() -> None:
 
 
 async def test_nothing_is_said_of_a_model_alone_where_labels_score_only_the_arm_that_was_used(tmp_path: Path) -> None:
-    for score_local, is_known in (("used", False), ("all", True)):
-        setup = replace(setup_of(), score_local=score_local)
-        async with running(setup, tmp_path / score_local) as site:
+    setups = {False: setup_of(score_local="used"), True: setup_of(score_local="all")}
+    for is_known, setup in setups.items():
+        async with running(setup, tmp_path / f"{is_known}") as site:
             made = await site.classify([{"age": 50.0 * (n % 2)} for n in range(200)])
             await site.label([Given(each.id, "well") for each in made])  # type: ignore[union-attr]
             view = SiteView(site)

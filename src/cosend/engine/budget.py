@@ -27,7 +27,7 @@ from cosend.algorithm.layout import OUT, Floats
 from cosend.checks import check_kind, is_number
 from cosend.engine.money import Money
 from cosend.errors import SettingError
-from cosend.text import plain_number
+from cosend.text import counted, plain_number
 
 HOUR_S: Final = 3600.0
 DAY_S: Final = 86400.0
@@ -183,8 +183,9 @@ class Spending(NamedTuple):
 
     @property
     def spent_so_far(self) -> str:
-        unit = f"calls of {self.arm}" if self.arm else self.unit if self.unit != "costs" else ""
-        return f"{plain_number(self.spent)} {unit}".strip()
+        if self.arm:
+            return f"{counted(round(self.spent), 'call')} of {self.arm}"
+        return f"{plain_number(self.spent)} {self.unit if self.unit != 'costs' else ''}".strip()
 
     def _named(self, amount: float) -> str:
         return f"{plain_number(amount)} {self.unit}".strip()
@@ -347,8 +348,8 @@ def changed_budget(before: Accounts | None, budget: Budget | None, money: Money 
     if before is None:
         yield f"{now}; there was none before"
     else:
-        spent = " and ".join(each.spent_so_far for each in before.spending(money)) or "nothing"
-        yield f"{now}; {spent} was spent before, under {_in_words(before, money)}"
+        spent = " and ".join(each.spent_so_far for each in before.spending(money))
+        yield f"{now}; it was {_in_words(before, money)}" + (f", with {spent} spent" if spent else "")
 
 
 def _in_words(accounts: Accounts, money: Money | None) -> str:
