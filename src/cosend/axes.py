@@ -56,6 +56,7 @@ AN_AXIS: Final = "an axis such as axes.Feature('age'), or a list of at least one
 EVERY_FEATURE: Final = "every feature"
 NO_FEATURES: Final[Item] = {}
 HEARS_LEARNT: Final = False  # whether a site without a context also looks at how sure its learnt arms are
+BUT_TEXT: Final = '; for text, use axes.Category({}), in a network file kind = "category"'
 
 
 class Axis(ABC):
@@ -589,7 +590,8 @@ def scaled_column(values: list[Any], low: float, high: float) -> Floats | None:
 
 def _number(feature: str, value: Any) -> float:
     if not is_number(value):
-        raise ContextError(f"feature {feature!r} must be a finite number, got {shown(value)}")
+        sentence = f"feature {feature!r} must be a finite number, got {shown(value)}"
+        raise ContextError(sentence + (BUT_TEXT.format(shown(feature)) if isinstance(value, str) else ""))
     return float(value)
 
 
@@ -604,4 +606,6 @@ def time_of_day(feature: str, moment: Any) -> float:
         seconds = moment.hour * 3600 + moment.minute * 60 + moment.second + moment.microsecond / 1e6
         ahead = moment.utcoffset() or timedelta()
         return float((seconds - ahead.total_seconds()) % DAY_S / DAY_S)
-    return _number(feature, moment) % DAY_S / DAY_S
+    if not is_number(moment):
+        raise ContextError(f"feature {feature!r} must be a finite number, got {shown(moment)}")
+    return float(moment) % DAY_S / DAY_S

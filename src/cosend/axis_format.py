@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, Final
 
 import numpy as np
@@ -30,7 +32,7 @@ def name_of(axis: AnyAxis) -> str:
 def ticks_of(axis: AnyAxis, values: Callable[[], Sequence[float] | Any]) -> Ticks:
     """Return round values of an axis of numbers; `values` gives those that came, which a rank lies among."""
     if isinstance(axis, FeatureAxis):
-        return [(place, value_at(axis, place)) for place in QUARTERS]
+        return _once([(place, value_at(axis, place)) for place in QUARTERS])
     if isinstance(axis, Time):
         return [(value / axis.horizon, f"{value:,.0f}") for value in round_numbers(0, axis.horizon)]
     if isinstance(axis, TimeOfDay):
@@ -42,7 +44,7 @@ def ticks_of(axis: AnyAxis, values: Callable[[], Sequence[float] | Any]) -> Tick
         return [(place, f"{place:g}") for place in QUARTERS]
     if axis.scale == "rank":  # where a rank lies among all values is the nearest there is to a unit
         quarters = np.quantile(np.asarray(values(), np.float64), QUARTERS)
-        return [(place, short_text(float(value))) for place, value in zip(QUARTERS, quarters, strict=True)]
+        return _once([(place, short_text(float(value))) for place, value in zip(QUARTERS, quarters, strict=True)])
     low, high = axis.range or LOG_RANGE
     if axis.scale == "log":
         return _decades(low, high)
@@ -71,6 +73,13 @@ def value_at(axis: AnyAxis, place: Any) -> str:
     if axis.scale == "log":
         return short_text(math.expm1(math.log1p(low) + place * (math.log1p(high) - math.log1p(low))))
     return short_text(low + place * (high - low))
+
+
+def _once(ticks: Ticks) -> Ticks:
+    """Return every value once: in the middle of the places that have it."""
+    runs = [[place for place, _ in run] for _, run in groupby(ticks, key=itemgetter(1))]
+    values = [value for value, _ in groupby(value for _, value in ticks)]
+    return [((run[0] + run[-1]) / 2, value) for run, value in zip(runs, values, strict=True)]
 
 
 def _quantile(feature: FeatureAxis, place: Any) -> str:

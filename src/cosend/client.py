@@ -47,6 +47,7 @@ from cosend.errors import (
 from cosend.server import schema
 from cosend.server.schema import (
     Arm,
+    ArmList,
     Cell,
     Decision,
     DecisionRecord,
@@ -66,6 +67,7 @@ except ImportError as error:
 
 __all__ = [
     "Arm",
+    "ArmList",
     "AsyncClient",
     "Cell",
     "Client",
@@ -371,9 +373,9 @@ class _Verbs(ABC):
         return await self._ask(schema.SUMMARY)
 
     @_verb
-    async def arms(self) -> list[Arm]:
-        """Return all arms of the site."""
-        return await self._all(schema.ARMS, "arms")
+    async def arms(self) -> ArmList:
+        """Return all arms of the site, as a list that prints as a table."""
+        return ArmList(await self._all(schema.ARMS, "arms"))
 
     @_verb
     async def cells(self) -> list[Cell]:

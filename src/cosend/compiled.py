@@ -38,10 +38,10 @@ R = TypeVar("R")
 TRIED: Final = ("0.61", "0.68")  # releases of Numba whose internals are known
 UNNOTICED_S: Final = 1.0  # a shorter wait needs no explanation
 COMPILING: Final = (
-    "cosend is compiling its rules for this machine, once, which takes about ten seconds; "
-    "`cosend warmup` does it in advance"
+    "cosend is compiling its routing code for this machine, once; this takes 10 to 40 seconds, "
+    "and `cosend warmup` does it in advance"
 )
-COMPILING_MORE: Final = "cosend is compiling a part of its rules that was not needed here before"
+COMPILING_MORE: Final = "cosend is compiling code that it needs for the first time on this machine"
 LOG: Final = logging.getLogger("cosend")
 PACKAGE: Final = Path(__file__).parent
 FOLDERS: Final = ("algorithm", "simulation")  # where compiled functions are

@@ -86,9 +86,9 @@ class CosendError(Exception):
 class SettingError(CosendError, ValueError):
     """An option that is not allowed."""
 
-    def __init__(self, setting: str, value: object, allowed: str) -> None:
+    def __init__(self, setting: str, value: object, allowed: str, *, sentence: str = "") -> None:
         self.setting, self.value, self.allowed = setting, value, allowed
-        super().__init__(f"{setting} must be {allowed}, got {shown(value)}")
+        super().__init__(sentence or f"{setting} must be {allowed}, got {shown(value)}")
 
 
 class ArmError(CosendError, ValueError):
@@ -180,7 +180,7 @@ class LabelWarning(UserWarning):
 
 
 class FeatureWarning(UserWarning):
-    """Features that are not looked at, because their names are not text."""
+    """Features that are not looked at, or that `shares` or `withholds` names and items lack."""
 
 
 class ClassifierError(CosendError, RuntimeError):

@@ -7,7 +7,7 @@ from html import escape
 from typing import Any, Final, NamedTuple
 
 from cosend.algorithm.values import Phase, View, ViewForecast
-from cosend.text import SmallTable, counted, short_text
+from cosend.text import SmallTable, counted, plain_number, short_text
 
 MOST_NAMED: Final = 3  # arms in a sentence, and features of an item
 MOST_ARMS: Final = 5  # columns of the table of views
@@ -70,7 +70,9 @@ class Explanation(NamedTuple):
         rows = []
         for each in self.arms:
             best = [] if not unsure else ["" if each.at_best is None else f"{each.at_best:.3f}"]
-            rows.append([each.name, f"{each.gain:.3f}", f"{each.cost:.3g}", f"{each.net:.3f}", *best, each.state])
+            rows.append(
+                [each.name, f"{each.gain:.3f}", f"{plain_number(each.cost, 3)}", f"{each.net:.3f}", *best, each.state]
+            )
         names = {each.name for each in [*self._possible()][:MOST_ARMS]}
         shown = [each.name for each in self.arms if each.name in names]
         views = [[name, *_view_row(each, shown)] for name, each in [*self.views.items()][:MOST_VIEWS]]

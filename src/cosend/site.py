@@ -96,7 +96,7 @@ from cosend.models.adapters import (
 )
 from cosend.models.endpoints import Endpoint
 from cosend.store.state_file import read_state, write_state
-from cosend.text import SmallTable, counted, short_text
+from cosend.text import SmallTable, counted, plain_number, short_text
 
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 NOBODY: Final = "best local"  # the caller whose questions no label follows; it only breaks ties
@@ -867,7 +867,7 @@ class Site:
 
     @one_at_a_time
     def set_budget(self, budget: Budget | None) -> None:
-        """Keep to another budget from now on, or to none; limits that stay the same continue."""
+        """Keep to another budget from now on, or to none; a limit of the same kind keeps what was allowed and spent."""
         if budget is not None:
             check_kind("budget", budget, Budget, "a Budget, for example Budget(per_item=0.0007)")
             budget = budget.in_costs(self.money)
@@ -1084,7 +1084,7 @@ class Summary(NamedTuple):
         if any(arm.price is not None for arm in self.arms):
             heading.insert(3, f"price {self.currency}".strip())
             for arm, row in zip(self.arms, rows, strict=True):
-                row.insert(3, f"{arm.price:.6g}")
+                row.insert(3, plain_number(arm.price or 0.0, 6))
         return SmallTable(title, heading, rows)
 
     def __str__(self) -> str:
@@ -1097,5 +1097,5 @@ class Summary(NamedTuple):
 def _arm_row(arm: ArmSummary, decisions: int) -> list[str]:
     share = f"{100 * arm.decisions / decisions:.0f}%" if decisions else ""
     reward = "" if arm.mean_reward is None else f"{arm.mean_reward:.3f}"
-    numbers = f"{arm.cost:g}", f"{arm.decisions:,}", share, f"{arm.labels:,}", reward
+    numbers = plain_number(arm.cost, 6), f"{arm.decisions:,}", share, f"{arm.labels:,}", reward
     return [arm.name, arm.kind, *numbers, arm.state]

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from decimal import Decimal
 from functools import cache
 from html import escape
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
 Cells: TypeAlias = list[str]
+SMALLEST: Final = 1e-7  # that is written without an exponent
 TableText: TypeAlias = tuple[str, Cells, list[Cells]]  # title, heading, rows
 
 
@@ -23,10 +25,20 @@ def short_number(number: float) -> str:
     return f"{number:.0f}"
 
 
+def plain_number(number: float, digits: int = 4) -> str:
+    """Return a number with this many significant digits, without an exponent: 0.00006, 0.1235, 123457."""
+    if not math.isfinite(number) or 0 < abs(number) < SMALLEST:
+        return f"{number:.{digits}g}"
+    if abs(number) >= 10 ** (digits - 1):
+        return f"{number:.0f}"
+    text = f"{Decimal(f'{number:.{digits - 1}e}'):f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
 def short_text(value: object, longest: int = 18) -> str:
     """Return a value as a label of an axis: a number in few digits, a text cut to a length."""
     if isinstance(value, float) and math.isfinite(value):
-        return short_number(value) if abs(value) >= 10_000 else f"{value:.4g}"
+        return short_number(value) if abs(value) >= 10_000 else plain_number(value)
     text = str(value)
     return text if len(text) <= longest else f"{text[: longest - 1]}\N{HORIZONTAL ELLIPSIS}"
 

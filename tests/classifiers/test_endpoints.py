@@ -452,7 +452,7 @@ OPTIONS: list[tuple[str, str, Any, str]] = [
     ("http", "headers", {"Host": "x"}, "names of headers"),
     ("http", "headers", {"a b": "x"}, "names of headers"),
     ("http", "headers", {"X": "a\r\nb"}, "printable ASCII"),
-    ("http", "token_env", "NOT_SET", "an environment variable, which is set, got 'NOT_SET'"),
+    ("http", "token_env", "NOT_SET", "the environment variable NOT_SET is not set"),
     ("http", "token_env", "NOT_ASCII", "printable ASCII"),
 ]
 

@@ -57,7 +57,11 @@ WRONG: dict[str, tuple[str, str, list[str]]] = {
     "a site that is not there": (rows(where="west"), GOOD, ["stream.site", "'west'", "'north', 'south'"]),
     "no such context": (rows(), GOOD.replace('"a"', '"z"'), ["context.1.feature", "'z'", "'a', 'b'"]),
     "a context out of its range, late": (rows(number=lambda n: 20 * n), GOOD, ["item 12", "[0, 1000]", "1020"]),
-    "a context of text": (rows(number=lambda n: f"x{n}"), GOOD, ["item 1", "'a' must be a finite number", "'x40'"]),
+    "a context of text": (
+        rows(number=lambda n: f"x{n}"),
+        GOOD,
+        ["item 1", "'a' must be a finite number", "'x40'", 'kind = "category"'],
+    ),
     "a previous label of one class": (
         rows(label="p"),
         GOOD.replace(CONTEXT, '[[context]]\nkind = "previous_label"\n'),

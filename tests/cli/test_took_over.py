@@ -132,3 +132,39 @@ classifiers = [{ name = "tree", model = "tree", train = [0, 40] }, { name = "yes
         said.append(started(tmp_path, caplog))
     assert said[:2] == [[], []]
     assert said[2] == ["classifier 'tree' is another model than at the last start; what was learnt about it is kept"]
+
+
+def test_a_start_says_that_the_budget_is_another_and_keeps_what_was_spent(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    network = """
+[costs]
+unit = 0.1
+currency = "EUR"
+[[context]]
+feature = "age"
+range = [0, 100]
+[[sites]]
+name = "north"
+score_local = "used"
+classifiers = [{{ name = "young", model = "models:young", price = 0.0004 }}]
+{budget}
+"""
+    found = []
+
+    async def used(node: RunningSite) -> None:
+        await node.classify([{"age": 5}] * 10)
+        accounts = node.state.accounts
+        found.append(None if accounts is None else accounts.spending(node.setup.money)[0].spent)
+
+    said = []
+    for budget in ("per_item = 0.0001", "per_item = 0.001", "at_most_per_second = { young = 5 }", ""):
+        write_network(tmp_path, network.format(budget=f"[sites.budget]\n{budget}" if budget else ""))
+        said.append(started(tmp_path, caplog, used if "per_item" in budget else nothing))
+    assert found == [pytest.approx(0.004), pytest.approx(0.008)]
+    assert said == [
+        [],
+        ["the budget is per_item 0.001 EUR now; it was per_item 0.0001 EUR, with 0.004 EUR spent"],
+        ["the budget is at_most_per_second.young 5 now; it was per_item 0.001 EUR, with 0.008 EUR spent"],
+        ["there is no budget now; it was at_most_per_second.young 5"],
+    ]

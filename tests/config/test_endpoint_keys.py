@@ -39,7 +39,7 @@ def test_a_variable_that_is_missing_is_named_with_its_key(tmp_path: Path, monkey
     monkeypatch.delenv("FAR_TOKEN", raising=False)
     said = validated(tmp_path, TWO)
     assert said.exit_code == 2
-    sentence = "token_env must be the name of an environment variable, which is set, got 'FAR_TOKEN'"
+    sentence = "the environment variable FAR_TOKEN is not set"
     for n in (1, 2):
         assert f"sites.1.classifiers.{n}.token_env: {sentence}" in said.stderr
     assert sentence in called("serve", tmp_path / "network.toml").stderr

@@ -227,8 +227,13 @@ def test_a_budget_changes_and_ends_and_limits_that_stay_go_on() -> None:
     assert spent(site) == known
     site.submit()
     site.state.set_budget(site.state.accounts.budget if site.state.accounts is not None else None)
+    known = spent(site)
     site.state.set_budget(Budget(per_item=0.03))
-    assert spent(site) == 0.0
+    assert spent(site) == known > 0.0
+    assert site.state.accounts is not None
+    (account,) = site.state.accounts.accounts
+    assert account.allowed == pytest.approx(21 * 0.02)
+    assert account.left == 0.0
     site.submit()
     answer(site, lambda arm: ARMS[arm])
     late = site.submit()

@@ -89,7 +89,7 @@ def a_snapshot(**facts: Any) -> Snapshot:
         "arms": [arm("young"), arm("old"), arm("south", kind="peer", cost=0.05)],
         "pending": {"decisions": 7, "for_peers": 0, "oldest_s": 130.0, "middle_s": 4.0},
         "recent": Recent(37.0, 2_220, 1_200, 3, 0.0031, 0.021),
-        "local": Local("young", 0.7, True),
+        "local": Local("young", 0.7),
         "traffic": {"north": Traffic(1.0, 100, {"south": 20}, 0.1, 0.85), "south": Traffic(1.0, 50, {}, None, None)},
         "flows": [Flow("north", 30, {"south": 10}), Flow("south", 0, {})],
         "window_s": 20.0,

@@ -19,7 +19,7 @@ from tests.node.sites import running, setup_of, until
 from tests.pages.snapshots import a_history, a_snapshot, over_time, ranges
 
 MINUS = "\N{MINUS SIGN}"
-YOUNG = Local("young", 0.5, True)
+YOUNG = Local("young", 0.5)
 
 
 def readings(html: str) -> Any:
@@ -165,7 +165,7 @@ def test_charts_have_readings_for_pointers_and_marks() -> None:
 
 def test_without_labels_for_the_models_alone_the_reward_is_shown_and_before_all_nothing() -> None:
     view = ranges("young")
-    parts = over_time(view, a_snapshot(local=YOUNG._replace(is_exact=False)), "all")
+    parts = over_time(view, a_snapshot(local=None), "all")
     assert "Reward" in parts["main_title"]
     assert readings(parts["main"])["lines"][0][0] == "reward"
     nothing = over_time(ranges("young", []), a_snapshot(local=None), "5m")

@@ -55,7 +55,7 @@ def test_before_the_first_label_nothing_is_made_up() -> None:
     pending = {"decisions": 0, "for_peers": 0, "oldest_s": None, "middle_s": None}
     empty = a_snapshot(facts=facts, local=None, pending=pending, recent=Recent(), flows=[], traffic={})
     parts = render_parts(empty)
-    assert f"reward {NOTHING} no comparison yet" in text(parts["tiles"])
+    assert f"reward {NOTHING} no comparison" in text(parts["tiles"])
     assert f"throughput {NOTHING}" in text(parts["tiles"])
     assert "none is missing" in parts["tiles"]
     assert "No item has arrived yet." in render_decisions([], "labelled", empty)["decisions"]
@@ -122,7 +122,7 @@ def test_names_and_labels_from_outside_are_escaped() -> None:
     made = [
         *render_parts(snapshot).values(),
         *render_decisions([evil], "labelled", snapshot).values(),
-        *over_time(ranges(EVIL), replace(snapshot, local=Local(EVIL, 0.5, True)), "all").values(),
+        *over_time(ranges(EVIL), replace(snapshot, local=Local(EVIL, 0.5)), "all").values(),
         where_figure([square], [AxisView(EVIL, [(0.5, EVIL)])], snapshot).inline(),
         render_why(told, arms, [(EVIL, EVIL)], None),
     ]
@@ -220,3 +220,30 @@ def test_costs_are_shown_in_money_too() -> None:
     assert "0.05 0.001 USD" in text(render_parts(snapshot)["arms"])
     assert "cost per 1,000 0.5 USD 25 correct answers" in text(render_parts(snapshot)["tiles"])
     assert "0.05 (0.001 USD)" in text(render_why(decided(price=0.001), [arm("young")], [], None, "USD"))
+
+
+def test_what_was_never_used_has_no_time_and_small_amounts_no_exponent() -> None:
+    spent = {
+        "limit": "per_item",
+        "arm": "",
+        "unit": "EUR",
+        "amount": 6e-5,
+        "allowed": 0.01,
+        "spent": 0.02,
+        "factor": 4.72,
+    }
+    facts = {**a_snapshot().facts, "unit": 0.1, "currency": "EUR", "budget": [spent]}
+    arms = [arm("young", seconds_per_item=0.0, price=6e-5, cost=6e-5)]
+    parts = render_parts(a_snapshot(facts=facts, arms=arms))
+    assert "0.00006 EUR" in text(parts["arms"])
+    assert f'<td data-is="per item">{NOTHING}</td>' in parts["arms"]
+    assert "\N{MICRO SIGN}s" not in parts["arms"]
+    assert "0.00006 EUR per item; costs are weighted 4.72 times to keep the budget" in parts["tiles"]
+    assert "e-0" not in "".join(parts.values())
+
+
+def test_a_map_writes_the_whole_name_of_its_axes() -> None:
+    long = "prompt: letters of other scripts"
+    axes = [AxisView("age", []), AxisView(long, [])]
+    square = Square(((0.0, 1.0), (0.0, 1.0)), 100, (60.0, 20.0, 20.0), (50.0, 5.0, 5.0))
+    assert f">{long}</text>" in where_figure([square], axes, a_snapshot()).inline()

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
-from cosend.pages.site_view import (
-    Flow,
-    Local,
-    TrafficWindow,
-    best_model,
-    estimated_local,
-)
+from cosend.axes import AllFeatures
+from cosend.pages.rendering import render_charts, render_parts
+from cosend.pages.site_view import Flow, Local, SiteView, TrafficWindow, best_model
 from cosend.runtime.gossip import MOST_PEERS, Traffic, read, traffic_of, written
 from cosend.runtime.label_history import Stretch
+from cosend.runtime.label_intake import Given
+from tests.node.sites import running, setup_of
 from tests.pages.snapshots import a_snapshot, arm
 
 
@@ -23,18 +23,10 @@ def stretch(labels: int, gain: float, cost: float = 0.0, **local: tuple[float, i
 def test_the_best_local_model_has_enough_labels_and_earns_what_it_did_on_the_last_thousand() -> None:
     assert best_model([]) is None
     few = [stretch(1, 1.0, young=(49.0, 49), old=(20.0, 60))]
-    assert best_model(few) == Local("old", 1 / 3, True)
-    assert best_model([*few, stretch(1, 1.0, young=(1.0, 1))]) == Local("young", 1.0, True)
+    assert best_model(few) == Local("old", 1 / 3)
+    assert best_model([*few, stretch(1, 1.0, young=(1.0, 1))]) == Local("young", 1.0)
     late = [stretch(1, 0.0, young=(0.0, 5_000)), *(stretch(1, 0.0, young=(300.0, 600)) for _ in range(2))]
-    assert best_model(late) == Local("young", 0.5, True)
-
-
-def test_an_estimate_needs_labels_in_nearly_all_cells() -> None:
-    arms = [arm("young", labels=10), arm("old"), arm("dear", cost=0.3), arm("south", kind="peer")]
-    found = estimated_local([(0.99, 1.0), (0.8, 1.0), (0.95, 1.0)], arms)
-    assert found is not None
-    assert (found.name, found.reward, found.is_exact) == ("old", 0.8, False)
-    assert estimated_local([(0.99, 1.0), (0.8, 0.5), (0.95, 0.8)], arms) is None
+    assert best_model(late) == Local("young", 0.5)
 
 
 def test_sites_have_the_same_order_on_all_pages() -> None:
@@ -76,3 +68,26 @@ def test_news_name_the_peers_that_are_asked_most() -> None:
     )
     found = traffic_of(site)  # type: ignore[arg-type]  # all that it looks at
     assert (found.kept, len(found.sent), found.sent["p39"]) == (5, MOST_PEERS, 40)
+
+
+async def test_nothing_is_said_of_a_model_alone_where_labels_score_only_the_arm_that_was_used(tmp_path: Path) -> None:
+    setups = {False: setup_of(score_local="used"), True: setup_of(score_local="all")}
+    for is_known, setup in setups.items():
+        async with running(setup, tmp_path / f"{is_known}") as site:
+            made = await site.classify([{"age": 50.0 * (n % 2)} for n in range(200)])
+            await site.label([Given(each.id, "well") for each in made])  # type: ignore[union-attr]
+            view = SiteView(site)
+            snapshot = view.snapshot(0.0)
+            assert (snapshot.local is not None) == is_known
+            parts = render_parts(snapshot) | render_charts(view.series("all", snapshot.local), snapshot, view.moment)
+            for words in (" vs ", "lways using", "dvantage", " alone"):
+                assert is_known or words not in "".join(parts.values())
+
+
+async def test_a_feature_with_few_values_has_each_as_one_tick(tmp_path: Path) -> None:
+    async with running(replace(setup_of(), axes=[AllFeatures()]), tmp_path) as site:
+        await site.classify([{"age": 10.0, "kind": "chat" if n % 5 > 2 else "sum"} for n in range(400)])
+        view = SiteView(site)
+        ticks = {axis.name: [words for _, words in axis.ticks] for axis in map(view.axis, range(len(view.axes())))}
+    assert {*ticks["kind"]} == {"chat", "sum"}
+    assert all(len({*words}) == len(words) for words in ticks.values())

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from cosend import CellKLUCB, CoS, Learner, MixedViews, ZoomingKLUCB
 from cosend.algorithm import layout as col
-from cosend.pages.winning_arms import MOST_SQUARES, Square, interval, local_means, squares, winner
+from cosend.pages.winning_arms import MOST_SQUARES, Square, interval, squares, winner
 
 POLICIES = [CoS(horizon=2_000, slices=4), CellKLUCB(slices=4), ZoomingKLUCB(), MixedViews()]
 NAMES = [type(policy).__name__ for policy in POLICIES]
@@ -87,14 +87,3 @@ def test_intervals_hold_the_mean_and_shrink(mean: float, count: float) -> None:
     assert mean - 1e-12 <= high <= 1.0
     narrower = interval(mean, 4 * count)
     assert narrower[1] - narrower[0] <= high - low + 1e-12
-
-
-def test_what_a_model_would_gain_counts_every_cell_by_its_items() -> None:
-    """Arm a is used on the left, where it is right, and hardly on the right: its mean over labels would flatter it."""
-    learner = Learner("north", own={"a": 0.0, "b": 0.0}, policy=CellKLUCB(slices=2))
-    for place in np.random.default_rng(0).random(2_000).tolist():
-        choice = learner.choose(place)
-        learner.learn(choice.id, float((place < 0.5) == (choice.arm == "a")))  # type: ignore[union-attr]
-    for mean, covered in local_means(learner.ledger, 2):
-        assert mean == pytest.approx(0.5, abs=0.03)
-        assert covered == 1.0

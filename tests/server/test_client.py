@@ -22,7 +22,7 @@ import httpx
 import numpy as np
 import pytest
 
-from cosend import Site, client
+from cosend import Budget, Money, Site, client
 from cosend.client import AsyncClient, Client, LabelReceipt
 from cosend.errors import CosendError, NoAnswer, ServiceError, SettingError, SomeUnanswered, Unreachable
 from cosend.models.adapters import as_classifier
@@ -117,6 +117,36 @@ def test_what_the_site_shows_of_itself_and_what_an_operator_changes(service: Ser
         assert site.classify({"age": 70}).answered_by == "any"
         assert site.set_mode("apply").mode == "apply"
         assert site.cells()[0].arms["any"].reward_count >= 0
+
+
+def test_what_a_client_prints_of_a_site_is_a_table(tmp_path: Path) -> None:
+    money, budget = Money(0.1, "EUR"), Budget(per_item=0.00003)
+    setup = a_setup(money=money, budget=budget, costs={"any": 0.0006}, score_local="used")
+    with served(tmp_path, setup) as (url, _), Client(url) as site:
+        site.learn_many(site.classify_many([{"age": age} for age in range(20)]), ["well"] * 20)
+        site.change_arm("any", paused=True)
+        summary, arms = site.summary(), site.arms()
+    lines = str(summary).splitlines()
+    assert lines[0].startswith("site north, cosend ")
+    rows = dict(line.split(maxsplit=1) for line in lines[2:])
+    assert rows["items"] == "20"
+    assert rows["labels"] == "20 learnt, 0 expired, 0 unknown"
+    assert rows["budget"].startswith("per item  spent 0.")
+    assert rows["budget"].endswith(" of the 0.0006 EUR allowed so far")
+    assert str(arms).splitlines()[1].split() == [
+        "arm",
+        "kind",
+        "cost",
+        "price",
+        *["decisions", "labels", "mean", "gain", "state"],
+    ]
+    any_arm = next(line.split() for line in str(arms).splitlines() if line.startswith("any"))
+    assert any_arm[:4] == ["any", "local", "0.0006", "0.00006"]
+    assert any_arm[-1] == "paused"
+    assert repr(arms) == str(arms)
+    assert arms == [*arms]
+    assert "<table>" in arms._repr_html_()
+    assert "<table>" in summary._repr_html_()
 
 
 def test_all_pages_are_followed(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -107,3 +107,18 @@ def test_what_was_left_out_is_counted_and_the_site_s_own_lines_never_are(monkeyp
     later = others()
     assert limited.filter(later)
     assert Text().format(later).endswith("no HTTP left_out=15")
+
+
+def test_a_typo_in_what_is_withheld_is_a_line_of_the_log(tmp_path: Path, services: Services) -> None:
+    write_network(tmp_path)
+    file = tmp_path / "network.toml"
+    file.write_text(file.read_text().replace('name = "north"\n', 'name = "north"\nwithholds = ["nmae"]\n'))
+    with services.running(tmp_path, "north", options=("--log", "json")) as (site,):
+        for age in (5, 50):
+            site.ask("/v1/classify", {"items": [{"features": {"age": age, "name": "Ada"}}]})
+    lines = (tmp_path / "north.log").read_text().splitlines()
+    records = [json.loads(line) for line in lines if line.startswith("{")]
+    (said,) = [each for each in records if "nmae" in each["event"]]
+    assert said["level"] == "warning"
+    assert "site 'north' withholds 'nmae', and an item has no such feature: it has 'age', 'name'" in said["event"]
+    assert "Ada" not in said["event"]

@@ -288,8 +288,14 @@ async def test_the_budget_stands_in_the_summary_and_in_the_metrics(tmp_path: Pat
         assert "spent of the budget in calls of any" in page
     other = replace(setup, budget=Budget(per_item=0.002))
     async with running(other, tmp_path) as site, Caller(site) as client:
-        (money,) = (await client.summary())["budget"]
-        assert (money["amount"], money["spent"]) == (0.002, 0.0)
+        told = await client.summary()
+        (after,) = told["budget"]
+        assert (after["amount"], after["spent"], after["allowed"]) == (0.002, money["spent"], money["allowed"])
+        (said,) = told["took_over"]
+        assert said.startswith(
+            "the budget is per_item 0.002 USD now; it was per_item 0.001 USD, calls.any.per_hour 100"
+        )
+        assert re.search(r" with 0\.00\d USD and \d calls? of any spent$", said)
 
 
 async def test_what_a_decision_cost_may_come_with_its_score_in_money(tmp_path: Path) -> None:

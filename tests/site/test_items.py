@@ -79,6 +79,17 @@ def test_numbers_that_no_float_can_hold_are_found_in_a_batch_as_alone(values: li
         read_columns([Feature("age", range=(0, 1e300), outside="clip")], [{"age": value} for value in values])
 
 
+def test_a_number_that_is_text_says_which_axis_takes_text() -> None:
+    site = Site("here", classifiers={"one": lambda _: 1}, context=Feature("ward", range=(0, 1)))
+    with pytest.raises(ContextError) as found:
+        site.classify({"ward": "west"})
+    text = "feature 'ward' must be a finite number, got 'west'"
+    assert str(found.value) == f"{text}; for text, use axes.Category('ward'), in a network file kind = \"category\""
+    site = Site("here", classifiers={"one": lambda _: 1}, context=TimeOfDay("at"))
+    with pytest.raises(ContextError, match=r"'at' must be a finite number, got 'noon'$"):
+        site.classify({"at": "noon"})
+
+
 def test_a_context_function_of_the_user_is_called_once_for_an_item() -> None:
     called: list[Any] = []
     site = counting("lab", called)

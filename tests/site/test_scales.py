@@ -34,3 +34,8 @@ def test_ticks_lie_on_the_axis_in_their_order(axis: Axis) -> None:
     assert places == sorted(places)
     assert 0.0 <= places[0] < places[-1] <= 1.0
     assert len({words for _, words in ticks}) == len(ticks)
+
+
+def test_a_value_that_many_items_have_is_one_tick_in_the_middle_of_its_places() -> None:
+    ticks = ticks_of(Feature("age"), lambda: [21.0] * 40 + [24.0] * 30 + [66.0] * 40)
+    assert ticks == [(0.125, "21"), (0.5, "24"), (0.875, "66")]

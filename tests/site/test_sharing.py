@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +14,7 @@ from cosend.algorithm.values import LabelledData
 from cosend.axes import AllFeatures, Axis, Category, Feature, FromFunction, PreviousLabel, Time, TimeOfDay
 from cosend.engine.needs import Call, Forward, Reply
 from cosend.engine.sharing import EVERYTHING, Sharing
-from cosend.errors import SettingError
+from cosend.errors import FeatureWarning, SettingError
 
 AGE = Feature("age", range=(0, 100))
 
@@ -75,6 +76,7 @@ class Person:
 ITEMS: list[dict[str, Any]] = [{"age": n, "name": f"name {n}", "pay": n} for n in range(40)]
 
 
+@pytest.mark.filterwarnings("ignore:site 'here' shares 'other'")
 @pytest.mark.parametrize(
     ("options", "seen"),
     [
@@ -90,6 +92,40 @@ def test_a_peer_sees_the_features_that_it_may_see(options: dict[str, Any], seen:
     assert stub.items
     assert all(item.keys() == seen for item in stub.items)
     assert stub.taught
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (
+            {"withholds": ["nmae"]},
+            "site 'here' withholds 'nmae', and an item has no such feature: it has 'age', 'name', 'pay'; "
+            "a name with a typo keeps nothing back",
+        ),
+        (
+            {"shares": ["half", "agee"], "context": FromFunction(lambda item: 0.5, "half")},
+            "site 'here' shares 'agee', and an item has no such feature: it has 'age', 'name', 'pay'",
+        ),
+    ],
+)
+def test_a_name_that_the_first_item_lacks_is_a_warning_once(options: dict[str, Any], sentence: str) -> None:
+    site = Site("here", classifiers={"one": lambda _: 1}, learnt=False, **options)
+    with pytest.warns(FeatureWarning) as caught:
+        decision = site.classify(ITEMS[0])
+    said = [warning for warning in caught if "no such feature" in str(warning.message)]
+    assert [str(warning.message) for warning in said] == [sentence]
+    assert said[0].filename == __file__
+    assert decision.label == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        site.classify_many(ITEMS)
+
+
+def test_an_item_without_names_leaves_the_look_at_names_to_the_next() -> None:
+    site = Site("here", classifiers={"one": lambda _: 1}, context=Time(100), withholds=["nmae"])
+    site.classify("text")
+    with pytest.warns(FeatureWarning, match="withholds 'nmae'"):
+        site.classify(ITEMS[0])
 
 
 def test_axes_that_read_what_is_withheld_do_not_leave() -> None:

@@ -351,7 +351,7 @@ def map_chart(words: str, title: str, patches: Sequence[Patch], axes: tuple[Scal
         _fill(drawing, patch, (left, top, wide, high))
     for place, text in up.ticks:
         drawing.text(left - 5, top + high * (1 - place) + 4, short_text(text, 10), "soft", "end")
-    drawing.text(left - 5, top - 8, short_text(up.name, 10), "strong", "end")
+    drawing.text(4, top - 8, short_text(up.name, 60), "strong")
     _ticks_below(drawing, across, left, wide, top + high + 15)
     _draw_legend(drawing, legend, top + high + 50)
     return drawing

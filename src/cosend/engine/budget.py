@@ -17,7 +17,7 @@ follows from events, so nothing of it needs an event of its own but the budget i
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
@@ -27,6 +27,7 @@ from cosend.algorithm.layout import OUT, Floats
 from cosend.checks import check_kind, is_number
 from cosend.engine.money import Money
 from cosend.errors import SettingError
+from cosend.text import counted, plain_number
 
 HOUR_S: Final = 3600.0
 DAY_S: Final = 86400.0
@@ -173,8 +174,21 @@ class Spending(NamedTuple):
         what = f"calls of {self.arm}, " if self.arm else ""
         return f"budget of {what}{self._named(self.amount)} {self.limit.replace('_', ' ')}: {amounts} so far"
 
+    @property
+    def in_file(self) -> str:
+        """The limit as a network file has it."""
+        if self.arm:
+            return f"calls.{self.arm}.{self.limit} {plain_number(self.amount)}"
+        return f"{self.limit} {plain_number(self.amount)} {self.unit if self.unit != 'costs' else ''}".strip()
+
+    @property
+    def spent_so_far(self) -> str:
+        if self.arm:
+            return f"{counted(round(self.spent), 'call')} of {self.arm}"
+        return f"{plain_number(self.spent)} {self.unit if self.unit != 'costs' else ''}".strip()
+
     def _named(self, amount: float) -> str:
-        return f"{amount:.4g} {self.unit}".strip()
+        return f"{plain_number(amount)} {self.unit}".strip()
 
 
 class Accounts:
@@ -310,10 +324,36 @@ class Accounts:
         return accounts
 
     def followed_by(self, budget: Budget) -> Accounts:
-        """Return the accounts for another budget: prices and limits that stay the same keep what is known."""
+        """Return the accounts for another budget: prices and limits that stay the same keep what is known.
+
+        A limit with another amount keeps what was allowed and spent, and owes nothing.
+        """
         after = Accounts(budget)
-        known = {each.limit: each for each in self.accounts}
-        after.accounts = [known.get(each.limit, each) for each in after.accounts]
+        known = {(each.limit.arm, each.limit.key): each for each in self.accounts}
+        for account in after.accounts:
+            before = known.get((account.limit.arm, account.limit.key))
+            if before is not None:
+                account.allowed, account.spent = before.allowed, before.spent
+                account.left = before.left if before.limit == account.limit else 0.0
         after.prices, after.at, after.gaps = self.prices, self.at, self.gaps
         after.tokens = {arm: min(tokens, self.tokens.get(arm, tokens)) for arm, tokens in after.tokens.items()}
         return after
+
+
+def changed_budget(before: Accounts | None, budget: Budget | None, money: Money | None) -> Iterator[str]:
+    """Yield a sentence if a budget, which is in costs, is another one than accounts were kept by."""
+    if budget == (None if before is None else before.budget):
+        return
+    now = "there is no budget now" if budget is None else f"the budget is {_in_words(Accounts(budget), money)} now"
+    if before is None:
+        yield f"{now}; there was none before"
+    else:
+        spent = " and ".join(each.spent_so_far for each in before.spending(money))
+        yield f"{now}; it was {_in_words(before, money)}" + (f", with {spent} spent" if spent else "")
+
+
+def _in_words(accounts: Accounts, money: Money | None) -> str:
+    """Return a budget as a network file has it."""
+    limits = [each.in_file for each in accounts.spending(money)]
+    rates = accounts.budget.at_most_per_second.items()
+    return ", ".join((*limits, *(f"at_most_per_second.{arm} {rate:g}" for arm, rate in rates)))

@@ -37,7 +37,7 @@ from cosend.algorithm.boosting import Trees
 from cosend.algorithm.layout import TRAIN, Floats
 from cosend.algorithm.learner import NOBODY, PHASES
 from cosend.algorithm.values import LabelledData
-from cosend.axes import Column
+from cosend.axes import Column, FromFunction
 from cosend.checks import NEVER_MISSING, check_unit, is_missing
 from cosend.engine.arm_health import IN_ITEMS, NO_ARMS, BackOff, Breakers, Counts
 from cosend.engine.events import Shown
@@ -77,7 +77,7 @@ from cosend.engine.scoring import (
     right_or_wrong,
     scores_of,
 )
-from cosend.engine.sharing import EVERYTHING, Sharing
+from cosend.engine.sharing import EVERYTHING, NamesCheck, Sharing
 from cosend.engine.site_state import Example, Heard, Note, SiteState, Step
 from cosend.errors import (
     ArmError,
@@ -237,6 +237,8 @@ class Engine:
         self._asked_first: tuple[str, ...] = ()
         self.sharing = sharing
         self._check_sharing()
+        functions = [axis.name for axis in state.encoder.read if isinstance(axis, FromFunction)]
+        self._names_check = NamesCheck(state.name, sharing, functions)
         self._fit_if_due()  # one that was interrupted
 
     def draft(self) -> Engine:
@@ -303,6 +305,7 @@ class Engine:
         batch = Batch(items, owner, None if recorded else self.observer, recorded=recorded)
         batch.read = read
         if self.sharing.limits:
+            self._names_check.check(items)
             batch.shared = [self.sharing.part_of(item) for item in items]
             batch.stays = {row for row, each in enumerate(batch.shared) if each is None}
         self.in_flight += len(items)

@@ -7,6 +7,7 @@ from typing import Any
 
 from cosend.checks import is_number
 from cosend.errors import SettingError, shown
+from cosend.text import plain_number
 
 LONGEST = 20  # characters of the name of a currency
 
@@ -51,7 +52,7 @@ class Money:
         return self._named(self.price(cost))
 
     def _named(self, amount: float) -> str:
-        return f"{amount:.6g} {self.currency}".strip()
+        return f"{plain_number(amount, 6)} {self.currency}".strip()
 
 
 def as_cost(money: Money | None, cost: float | None, price: float | None, what: str) -> float | None:

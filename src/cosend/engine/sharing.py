@@ -7,13 +7,14 @@ if `shares` has its name. An item without names for its values cannot be divided
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from cosend.axes import Axis, Category, Feature, FromFunction, PreviousLabel, Time, TimeOfDay
 from cosend.checks import check_text
-from cosend.errors import SettingError
+from cosend.errors import FeatureWarning, SettingError, levels_to_the_user, listed
 from cosend.models.adapters import check_names, named
 
 
@@ -71,3 +72,39 @@ class Sharing:
 
 
 EVERYTHING: Final = Sharing()
+
+
+class NamesCheck:
+    """Looks once whether items have what `shares` and `withholds` name: a name with a typo would keep nothing back."""
+
+    def __init__(self, site: str, sharing: Sharing, functions: Collection[str]) -> None:
+        """Take the names of axes of functions too: `shares` may have them."""
+        self.site = site
+        self._waits = [
+            (key, name)
+            for key, names in (("withholds", sharing.withholds), ("shares", sharing.shares or ()))
+            for name in names
+            if key == "withholds" or name not in functions
+        ]
+
+    def check(self, items: Sequence[Any]) -> None:
+        """Warn of names that the first item with names for its values does not have."""
+        if not self._waits or not items:
+            return
+        has = _names_of(items[0])
+        if has is None:
+            return
+        missing = [(key, name) for key, name in self._waits if name not in has]
+        self._waits = []
+        for key, name in missing:
+            sentence = f"site {self.site!r} {key} {name!r}, and an item has no such feature: it has {listed(has)}"
+            sentence += "; a name with a typo keeps nothing back" if key == "withholds" else ""
+            warnings.warn(sentence, FeatureWarning, stacklevel=levels_to_the_user())
+
+
+def _names_of(item: Any) -> list[Any] | None:
+    try:
+        features = named(item)
+        return None if features is None else list(features)
+    except Exception:  # a mapping of the user's may raise anything
+        return None

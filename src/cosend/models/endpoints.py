@@ -437,7 +437,9 @@ class _Secret:
             raise SettingError("token_header", options.token_header, "the name of a header")
         token = os.environ.get(options.token_env, "").strip()
         if not token:
-            raise SettingError("token_env", options.token_env, "the name of an environment variable, which is set")
+            allowed = "the name of an environment variable that is set"
+            sentence = f"the environment variable {options.token_env} is not set"
+            raise SettingError("token_env", options.token_env, allowed, sentence=sentence)
         if not token.isascii() or not token.isprintable():
             wrong = "the name of an environment variable whose value is printable ASCII, as headers require"
             raise SettingError("token_env", options.token_env, wrong)

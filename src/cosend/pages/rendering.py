@@ -36,7 +36,7 @@ from cosend.pages.site_view import AxisView, Choice, Flow, Measure, Row, SiteVie
 from cosend.pages.winning_arms import SURE, Square, Winner, interval, winner
 from cosend.report.verdict import learnt_words
 from cosend.runtime.inspection import Facts
-from cosend.text import counted, short_number, short_text
+from cosend.text import counted, plain_number, short_number, short_text
 from cosend.text import templates as templates_of
 
 MOST_VALUES: Final = 12  # of a category
@@ -100,7 +100,7 @@ def _reward(value: float | None) -> str:
 
 
 def _latency(seconds: float | None) -> str:
-    if seconds is None:
+    if not seconds:  # it was never used
         return NOTHING
     if seconds >= 0.9995:
         return f"{seconds:.3g} s"
@@ -121,20 +121,22 @@ def _templates() -> Environment:
     found = templates_of(__package__)
     found.filters |= {
         "ago": _ago,
-        "amount": lambda amount, currency: f"{amount:.3g} {currency}".strip(),
+        "amount": lambda amount, currency: f"{plain_number(amount, 3)} {currency}".strip(),
         "breakable": lambda name: escape(name).replace("_", Markup("_<wbr>")),
         "counted": counted,
         "duration": duration,
+        "exact": lambda number: plain_number(number, 15),
         "few": lambda count: short_number(count) if count else "0",
         "latency": _latency,
         "lead": lambda margin: "0" if abs(margin) < 5e-4 else _signed(round(margin, 3)),
         "learnt": learnt_words,
         "percent": percent,
+        "plain": lambda number: plain_number(number, 3),
         "phase": PHASE_NAMES.__getitem__,
         "rate": _rate,
         "reward": _reward,
         "signed": lambda value: f"{value:+.3f}".replace("-", "\N{MINUS SIGN}"),
-        "signless": lambda value: f"{max(0.0, value):.3g}" if value < 100 else short_number(value),
+        "signless": lambda value: plain_number(max(0.0, value), 3) if value < 100 else short_number(value),
         "short": short_text,
     }
     return found
@@ -266,7 +268,7 @@ Moment: TypeAlias = Callable[[float], float]  # from seconds since the process s
 def render_charts(series: Series, snapshot: Snapshot, moment: Moment) -> dict[str, str]:
     """Return the charts of a time range."""
     best = snapshot.local
-    has_best = best is not None and best.is_exact and series.total is not None
+    has_best = best is not None and series.total is not None
     charts = {
         "main": _main_chart(series, has_best),
         "error": _error_chart(series, snapshot.measure, "" if best is None else best.name),

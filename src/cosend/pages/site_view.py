@@ -20,7 +20,7 @@ from cosend.axis_format import AnyAxis, name_of, ticks_of, value_at
 from cosend.engine.encoding import FeatureAxis
 from cosend.engine.scoring import right_or_wrong
 from cosend.pages.over_time import RANGES, Recent, Series, recent_of, series_of, step_of
-from cosend.pages.winning_arms import Square, local_means, squares
+from cosend.pages.winning_arms import Square, squares
 from cosend.runtime.client_requests import id_text
 from cosend.runtime.gossip import Traffic, read, traffic_of
 from cosend.runtime.inspection import Facts, Inspection
@@ -35,7 +35,6 @@ MOST_REASONS: Final = 100  # that are remembered
 KINDS: Final = ("labelled", "wrong", "explored", "sent")  # of decisions that a page may show, the first unless chosen
 RECENT_LABELS: Final = 1_000
 FEWEST_LABELS: Final = 50  # before anything is said about what a model would gain
-COVERED: Final = 0.9  # share of the items in whose cells a model has labels
 MOST_VALUES: Final = 2  # of the context, beside a decision
 LOOKS_AT_A_POINT: Final = 6  # of a chart, while its stretch of time lasts
 CHARTS_S: Final = 4.0  # between two drawings of a chart, or longer
@@ -54,7 +53,6 @@ class Local(NamedTuple):
 
     name: str
     reward: float
-    is_exact: bool  # every label scores it; otherwise it is estimated from the cells
 
 
 class Flow(NamedTuple):
@@ -179,7 +177,7 @@ class SiteView:
         """Return what charts show of a time range; it changes a few times while a point is made."""
         history = self._site.counts.history
         until_s, before, found = self._series.get(name, (0.0, None, None))
-        best, range_s = local.name if local is not None and local.is_exact else None, RANGES[name]
+        best, range_s = None if local is None else local.name, RANGES[name]
         state = best, [*history.marks][-1:], [*history.fits][-1:]
         if found is None or history.up_s >= until_s or state != before:
             found = series_of(history, range_s, best)
@@ -243,13 +241,12 @@ class SiteView:
         return "gain" if counts.scored_by_hand or engine.reward is not right_or_wrong else "error"
 
     def _local(self, arms: Sequence[Facts]) -> Local | None:
-        """Return what always using the best local model would have earned recently, as far as labels tell."""
+        """Return what always using the best local model would have earned recently; None if labels do not tell.
+
+        They do not where they score only the arm that was used: its items are those that it was expected to be best on.
+        """
         given = {arm["name"] for arm in arms if arm["kind"] == "local" and not arm["learnt"]}
-        found = best_model(self._site.counts.history.stretches, given)
-        if found is not None:
-            return found
-        learner = self._site.state.learner
-        return estimated_local(local_means(learner.ledger, len(learner.arms.own)), arms)
+        return best_model(self._site.counts.history.stretches, given)
 
     def _traffic(self) -> tuple[dict[str, Traffic], list[str]]:
         """Return the traffic that every site announces, this one included, and the peers whose news are unreadable."""
@@ -351,17 +348,7 @@ def best_model(stretches: Sequence[Stretch], given: Collection[str] = ()) -> Loc
         gain, count = gain + more, count + number
         if count >= RECENT_LABELS:
             break
-    return Local(name, gain / count, True)
-
-
-def estimated_local(means: Sequence[tuple[float, float]], arms: Sequence[Facts]) -> Local | None:
-    """Return the best local model by what its labels say about the cells, if they say enough."""
-    found = [
-        Local(arm["name"], mean - arm["cost"], False)
-        for (mean, covered), arm in zip(means, arms, strict=False)
-        if covered >= COVERED and arm["labels"] >= FEWEST_LABELS
-    ]
-    return max(found, key=lambda each: each.reward, default=None)
+    return Local(name, gain / count)
 
 
 # Traffic

@@ -129,19 +129,3 @@ def _spans(ledger: Ledger, row: int, chosen: Sequence[int]) -> tuple[Span, ...]:
         else (place[axis] / slices, (place[axis] + 1) / slices)
         for axis in chosen
     )
-
-
-def local_means(ledger: Ledger, own: int) -> list[tuple[float, float]]:
-    """Return for every local model what it would gain on all items, and for which share of them that is known.
-
-    Labels score an arm only where it was used. So its mean in every cell is weighted by the items that arrived there.
-    """
-    rows = _rows_of(ledger, _views_of(ledger, set(range(int(ledger.site[col.DIMENSIONS]))))[:1])
-    items = ledger.cells[rows, col.CELL_ARRIVALS].astype(np.float64)
-    known = ledger.rewards[rows, :own]
-    counts = known[:, :, col.REWARD_COUNT]
-    means = known[:, :, col.REWARD_SUM] / np.maximum(counts, 1.0)
-    weights = items[:, None] * (counts > 0)
-    covered = weights.sum(axis=0)
-    found = (means * weights).sum(axis=0) / np.maximum(covered, 1.0)
-    return list(zip(found.tolist(), (covered / max(1.0, items.sum())).tolist(), strict=True))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from cosend.engine.budget import Budget
 from cosend.site import learnt_by
+from cosend.text import plain_number
 
 if TYPE_CHECKING:
     from cosend.runtime.running_site import RunningSite
@@ -101,7 +102,7 @@ class Chronicle:
     def _compare_arm(self, arm: str, before: ArmState, now: ArmState) -> None:
         mark = self._site.counts.history.mark
         if before.cost != now.cost:
-            mark("cost", arm, f"{before.cost:.3g}", f"{now.cost:.3g}")
+            mark("cost", arm, plain_number(before.cost, 3), plain_number(now.cost, 3))
         if before.paused != now.paused:
             mark("paused" if now.paused else "resumed", arm)
         if before.offline != now.offline and (now.offline or arm in self._met):

@@ -233,7 +233,7 @@ class RunningSite:
         for arm, cost in file.costs.items():
             if last.file.costs.get(arm, cost) != cost:
                 state.set_cost(arm, cost)
-        state.set_budget(None if setup.budget is None else setup.budget.in_costs(setup.money))
+        state.set_budget(setup.budget_in_costs)
         if file != last.file:
             self.commits.also(SET, [(FILE, msgspec.msgpack.encode(file))])
         answered = state.learner.registry.notes

@@ -25,6 +25,7 @@ from cosend.engine.money import Money
 from cosend.engine.scoring import Gain, right_or_wrong
 from cosend.engine.site_state import Heard, SiteState
 from cosend.models.adapters import Classifier
+from cosend.text import plain_number
 
 LIMIT_S: Final = 1.0
 THREADS: Final = 4
@@ -89,9 +90,14 @@ class Setup:
     def cost(self, arm: str) -> float:
         return self.peers[arm][0] if arm in self.peers else self.costs.get(arm, 0.0)
 
+    @property
+    def budget_in_costs(self) -> Budget | None:
+        return None if self.budget is None else self.budget.in_costs(self.money)
+
     def in_words(self, cost: float) -> str:
         """Return a cost as people read it, with the amount of money that it is."""
-        return f"{cost:g}" if self.money is None else f"{cost:g} ({self.money.text(cost)})"
+        number = plain_number(cost, 6)
+        return number if self.money is None else f"{number} ({self.money.text(cost)})"
 
     @cached_property
     def models(self) -> dict[str, Classifier]:

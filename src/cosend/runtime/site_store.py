@@ -27,6 +27,7 @@ import numpy as np
 
 from cosend.algorithm.arms import Arms
 from cosend.algorithm.state import State
+from cosend.engine.budget import Accounts, changed_budget
 from cosend.engine.engine import LearnsFrom
 from cosend.engine.events import Event, ModeChanged, Started, decode
 from cosend.engine.fold import fold
@@ -140,7 +141,7 @@ class Store:
         """Return the site as its last run left it, and what its file said when it was started."""
         arms, said = recovered.state.learner.arms, self.index.setting(FILE)
         file = FromFile({}, {}) if said is None else msgspec.msgpack.decode(said, type=FromFile)
-        return LastRun(dict(arms.own), dict(arms.peers), recovered.observer, file)
+        return LastRun(dict(arms.own), dict(arms.peers), recovered.observer, file, recovered.state.accounts)
 
     def write_snapshot(self, finish: Callable[[], State], models: dict[str, bytes], facts: Any, position: int) -> None:
         """Write a snapshot; its events must be on the disk. Another thread may do this."""
@@ -204,6 +205,7 @@ class LastRun(NamedTuple):
     peers: Mapping[str, float]
     observer: str | None
     file: FromFile
+    accounts: Accounts | None  # of its budget
 
 
 def taken_over(last: LastRun, setup: Setup, arms: Arms, observer: str | None) -> Iterator[str]:
@@ -215,6 +217,7 @@ def taken_over(last: LastRun, setup: Setup, arms: Arms, observer: str | None) ->
             yield f"{kind} {arm!r} is gone: what was learnt about it is dropped"
         for arm in [arm for arm in now if arm in before]:
             yield from _costs(arm, last, setup, now[arm])
+    yield from changed_budget(last.accounts, setup.budget_in_costs, setup.money)
     for arm in sorted(arms.paused):
         yield f"{arm!r} is still paused"
     for arm, known in setup.hashes.items():

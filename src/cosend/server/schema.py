@@ -11,6 +11,8 @@ from typing import Annotated, Any, Final, Generic, Literal, NamedTuple, TypeVar,
 import msgspec
 from msgspec import Meta
 
+from cosend.text import SmallTable, counted, plain_number
+
 MAX_ITEMS: Final = 10_000  # items or labels in a request
 MAX_BODY_BYTES: Final = 8 * 2**20
 MAX_FEATURES: Final = 2_000
@@ -239,6 +241,42 @@ class Arm(msgspec.Struct, frozen=True, kw_only=True):
     seconds_per_item: float | None
 
 
+class ArmList(list[Arm]):
+    """All arms of a site: a list that prints as a table."""
+
+    def __str__(self) -> str:
+        return self.table().text()
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return self.table().html()
+
+    def table(self) -> SmallTable:
+        """Return it as a table."""
+        has_prices = any(arm.price is not None for arm in self)
+        heading = [
+            "arm",
+            "kind",
+            "cost",
+            *(["price"] if has_prices else []),
+            "decisions",
+            "labels",
+            "mean gain",
+            "state",
+        ]
+        return SmallTable(counted(len(self), "arm"), heading, [_arm_row(arm, has_prices=has_prices) for arm in self])
+
+
+def _arm_row(arm: Arm, *, has_prices: bool) -> list[str]:
+    price = [] if not has_prices else ["" if arm.price is None else plain_number(arm.price)]
+    gain = "" if arm.mean_gain is None else f"{arm.mean_gain:.3f}"
+    out = [("paused", arm.paused), ("offline", not arm.present), ("refused", arm.refused is not None)]
+    state = [word for word, holds in (*out, ("backing off", arm.breaker == "open")) if holds]
+    numbers = f"{sum(arm.decisions.values()):,}", f"{arm.labels:,}", gain
+    return [arm.name, arm.kind, plain_number(arm.cost), *price, *numbers, ", ".join(state)]
+
+
 class Arms(msgspec.Struct):
     """A page of arms."""
 
@@ -270,6 +308,10 @@ class Spending(msgspec.Struct, frozen=True, kw_only=True):
     factor: Annotated[
         float, Meta(description="factor on costs that keeps the limit; for calls, the cost added to a call")
     ]
+
+    def __str__(self) -> str:
+        what = f"calls of {self.arm}" if self.arm else self.unit
+        return f"spent {plain_number(self.spent)} of the {plain_number(self.allowed)} {what} allowed so far"
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
@@ -306,6 +348,28 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     cells: int
     events: Annotated[int, Meta(description="events in the log, including those that were removed")]
     oldest_event: int
+
+    def __str__(self) -> str:
+        return self.table().text()
+
+    def _repr_html_(self) -> str:
+        return self.table().html()
+
+    def table(self) -> SmallTable:
+        """Return what people want to know as a table."""
+        mode = self.mode if self.answered_by is None else f"{self.mode}: {self.answered_by} answers"
+        labels = f"{self.labels.learnt:,} learnt, {self.labels.expired:,} expired, {self.labels.unknown:,} unknown"
+        recent = {"error": self.recent_error, "score": self.recent_score, "reward": self.recent_reward}
+        rows = [
+            ("mode", mode if self.ready else f"{mode}, not ready"),
+            ("items", f"{self.items:,}"),
+            ("pending", f"{self.pending:,}"),
+            ("labels", labels),
+            *((f"recent {name}", f"{value:.3f}") for name, value in recent.items() if value is not None),
+            *((f"budget {each.limit.replace('_', ' ')}", str(each)) for each in self.budget),
+            *(("took over", each) for each in self.took_over),
+        ]
+        return SmallTable(f"site {self.site}, cosend {self.version}", ["", ""], rows)
 
 
 class Health(msgspec.Struct):
