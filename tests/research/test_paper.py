@@ -69,7 +69,7 @@ def test_the_table_of_the_documentation_is_what_the_command_gives(
     docs = Path(__file__).parents[2] / "docs"
     monkeypatch.syspath_prepend(str(docs / "_tools"))
     table = import_module("tables").kdd99_table(results)
-    assert f"<!-- make paper -->\n{table}<!-- end -->" in (docs / "kdd99.md").read_text()
+    assert f"<!-- make paper -->\n{table}<!-- end -->" in (docs / "research" / "kdd99.md").read_text()
 
 
 @pytest.mark.claims

@@ -103,3 +103,16 @@ async def test_asked_again_an_id_gets_its_label_and_the_name_of_the_model_that_g
         await client.ask("/v1/mode", {"mode": "apply"})
         for ids in ([*told], [*reversed(told)], [*told][::31], *([name] for name in told)):
             assert await client.decide(*ids, age=20) == [told[name] for name in ids]
+
+
+async def test_the_observer_answers_also_where_only_trees_that_have_learnt_nothing_are_left(tmp_path: Path) -> None:
+    async with called(setup_of(), tmp_path) as (client, _):
+        await observe(client, "young")
+        for name in ("young", "old", "stack"):
+            await client.ask(f"/v1/arms/{name}", {"paused": True})
+        made = await client.decide("a", None, age=20)
+        assert [(each["arm"], each["label"], each["answered_by"]) for each in made] == [("grown", "ill", "young")] * 2
+        await client.ask("/v1/mode", {"mode": "apply"})
+        assert await client.decide("a", age=20) == made[:1]
+        ids = [each["id"] for each in made]
+        assert [(await client.learn("ill", name))["learnt"] for name in ids] == [[name] for name in ids]

@@ -754,6 +754,8 @@ class Engine:
             elif blank:
                 step = self._only(batch, row, point, blank)
                 batch.enter([row], step)
+                if observed:
+                    self._show(batch, [row], {name: column[row : row + 1] for name, column in batch.opinions.items()})
                 self._complete(batch, step.arms[0], [row], [None])
             else:
                 batch.errors[row] = NoAnswer(self.state.name, silent)
