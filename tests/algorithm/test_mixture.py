@@ -342,3 +342,13 @@ def test_few_items_are_paid_for_only_to_learn_about_arms(cost: float, free: bool
         learner.learn(choice.id, 0.5 if choice.arm == "a" else 0.3, None, {} if choice.arm == "a" else {"a": 0.5})
     assert (explored > 60) == free
     assert free or 50 <= explored <= 50 + 600 // 100 + 1
+
+
+def test_a_choice_that_is_refused_leaves_nothing_to_explain() -> None:
+    learner = Learner("s", own={"a": 0.0, "b": 0.1}, dimensions=1, policy=MixedViews(), score_local="used")
+    watch = learner.watch()
+    with pytest.raises(ContextError):
+        learner.choose([2.0])
+    assert not watch.worths.size
+    learner.choose([0.5])
+    assert watch.worths.tolist() == [3.0, 2.9]  # neither was ever tried

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from cosend import Budget, CellKLUCB, MixedViews, Money, Site, fold, verify
 from cosend.axes import Feature
-from cosend.engine.budget import BURST, Accounts
+from cosend.engine.budget import BURST, Accounts, changed_budget
 from cosend.engine.events import BudgetSet, Chosen, decode, encode
 from cosend.engine.needs import Failure, RunModel
 from cosend.errors import SettingError, StateError
@@ -350,3 +350,23 @@ def test_only_mixed_views_keep_to_a_budget() -> None:
         )
     with pytest.raises(SettingError, match="a Budget, for example"):
         Site("here", classifiers={"a": lambda item: 1}, budget=0.5)  # type: ignore[arg-type]
+
+
+def test_another_budget_is_put_into_a_sentence_with_what_was_spent() -> None:
+    before = Accounts(Budget(per_item=0.01, calls={"large": {"per_hour": 20}}, at_most_per_second={"small": 2.0}))
+    before.accounts[0].spent, before.accounts[1].spent = 0.5, 3.0
+    was = "per_item 0.01, calls.large.per_hour 20, at_most_per_second.small 2"
+    money = Money(0.1, "EUR")
+    assert [*changed_budget(before, before.budget, None)] == []
+    assert [*changed_budget(None, None, None)] == []
+    assert [*changed_budget(before, None, None)] == [
+        f"there is no budget now; it was {was}, with 0.5 and 3 calls of large spent"
+    ]
+    assert [*changed_budget(None, Budget(per_hour=2.0), money)] == [
+        "the budget is per_hour 0.2 EUR now; there was none before"
+    ]
+    assert [*changed_budget(Accounts(Budget(per_item=0.01)), Budget(per_item=0.02), money)] == [
+        "the budget is per_item 0.002 EUR now; it was per_item 0.001 EUR, with 0 EUR spent"
+    ]
+    rates = Accounts(Budget(at_most_per_second={"small": 2.0}))
+    assert [*changed_budget(rates, None, None)] == ["there is no budget now; it was at_most_per_second.small 2"]

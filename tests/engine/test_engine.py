@@ -526,6 +526,17 @@ def test_where_no_arm_is_left_the_observer_is_the_arm_even_if_it_is_paused() -> 
     driven.check()
 
 
+def test_the_observer_is_shown_where_only_an_arm_that_has_learnt_nothing_is_left() -> None:
+    driven = Driven({"shown": 0.0, "trees": 0.0}, learnt={"trees": "grown"})
+    driven.engine.observer = "shown"
+    driven.state.pause("shown")
+    batch = driven.submit()
+    driven.hear("shown", "s")
+    assert (batch.arms, batch.labels, batch.answered_by) == (["trees"], ["s"], {0: "shown"})
+    assert driven.is_done(batch)
+    driven.check()
+
+
 def test_where_no_try_is_left_the_observer_is_the_arm_and_without_one_the_item_is_given_up() -> None:
     for observer, labels in (("home", ["s"]), (None, [None])):
         driven = asking(retries=0)

@@ -431,6 +431,13 @@ def test_lists_that_are_no_vectors_are_not_looked_at_and_that_is_said_once() -> 
     assert {each.filename for each in said} == {__file__}
 
 
+def test_vectors_that_hardly_ever_have_the_same_length_get_no_axes() -> None:
+    watched = FeatureAxes()
+    placed(watched, [{"n": n % 3, "v": [0.5] * (1 + n % 64)} for n in range(ENOUGH + 1)])
+    assert watched.axis_names == ["n"]
+    assert watched.ignored == {"v"}
+
+
 def test_vectors_get_no_more_axes_than_there_is_room_for() -> None:
     watched = FeatureAxes()
     rest = {str(n): 0 for n in range(MOST_FEATURES - 3)}

@@ -124,6 +124,7 @@ def test_a_name_that_the_first_item_lacks_is_a_warning_once(options: dict[str, A
 def test_an_item_without_names_leaves_the_look_at_names_to_the_next() -> None:
     site = Site("here", classifiers={"one": lambda _: 1}, context=Time(100), withholds=["nmae"])
     site.classify("text")
+    site.classify(Broken())  # whose names nobody can read
     with pytest.warns(FeatureWarning, match="withholds 'nmae'"):
         site.classify(ITEMS[0])
 
