@@ -15,6 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 from cosend.cli.main import app
+from cosend.report.verdict import verdict
 
 ROOT = Path(__file__).parents[1]
 RECORDS = sorted((ROOT / "research" / "results").glob("*.json"))
@@ -32,6 +33,13 @@ def test_every_table_of_a_page_is_made_of_what_was_recorded(tool: Tool) -> None:
     assert {path.name for path, _ in pages} == {"README.md", "index.md", "clinics.md"}
     for (path, place), text in pages.items():
         assert f"<!-- {place} -->\n{text}<!-- end -->" in path.read_text(), f"make tables writes {path.name}: {place}"
+
+
+def test_the_verdict_of_the_quick_start_is_what_was_recorded(tool: Tool) -> None:
+    record = tool("recorded").read("clinics")["results"]
+    result = {"overall": record["policies"], "policy": record["policy"], "is_default": True, "sites": [1, 2, 3]}
+    said = verdict({**result, "seeds": [1, 2, 3, 4, 5]})
+    assert f"\n> {said}\n" in (ROOT / "docs" / "start" / "quick-start.md").read_text()
 
 
 def test_the_first_picture_is_made_of_what_was_recorded(tool: Tool) -> None:
