@@ -109,8 +109,8 @@ AXES = {
     "decades": (LOG, ["0", "1", "10", "100"]),
     "items": ('kind = "time"', ["0", "100", "200", "300"]),
     "a category": ('kind = "category"\nfeature = "flag"', ["REJ", "S0", "SF"]),
-    "quarters of the lengths of texts": ('feature = "flag"\nof = "length"', ["2", "2", "2", "2", "3"]),
-    "quarters of the ranks": ('feature = "logged_in"', ["0", "0", "0", "0", "1"]),
+    "quarters of the lengths of texts": ('feature = "flag"\nof = "length"', ["2", "3"]),
+    "quarters of the ranks": ('feature = "logged_in"', ["0", "1"]),
 }
 
 
