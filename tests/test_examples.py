@@ -146,9 +146,13 @@ def outputs(book: Any) -> list[Any]:
 
 
 def texts(book: Any) -> list[str]:
-    """Return what cells show; that the rules are compiled is said once on a machine, and not here."""
-    shown = [out for out in outputs(book) if out.get("name") != "stderr"]
-    return [out.text if "text" in out else out.data.get("text/html", "") for out in shown]
+    """Return what each cell of code shows, however its output was cut into messages.
+
+    That something is compiled is said once on a machine, and not here.
+    """
+    cells = [cell.outputs for cell in book.cells if cell.cell_type == "code"]
+    shown = [[out for out in outs if out.get("name") != "stderr"] for outs in cells]
+    return ["".join(out.text if "text" in out else out.data.get("text/html", "") for out in outs) for outs in shown]
 
 
 def test_the_notebook_is_kept_with_its_outputs() -> None:
