@@ -1,6 +1,6 @@
 """What was measured for README and docs, in research/results: small files with date, machine and command.
 
-A file may have a note, which somebody has written: what else must be known of the measurement.
+A file may have a note, written by hand, about how the measurement was made.
 
 Experiments write a results.json that is large, or takes hours to make. What pages show of it is kept here, so that a
 page can be checked against it, and anybody can see when and where it was measured.
