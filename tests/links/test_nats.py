@@ -228,7 +228,7 @@ def proxy(broker: Broker) -> Iterator[Proxy]:
 
 
 def behind(proxy: Proxy, broker: Broker) -> NatsWorld:
-    return NatsWorld(broker, servers=(f"nats://127.0.0.1:{proxy.port}",), ping_s=0.1)
+    return NatsWorld(broker, servers=(f"nats://127.0.0.1:{proxy.port}",), ping_s=0.1, connect_s=0.5)
 
 
 async def test_a_connection_that_died_in_silence_gets_no_share_of_the_calls(broker: Broker, proxy: Proxy) -> None:
@@ -243,6 +243,24 @@ async def test_a_connection_that_died_in_silence_gets_no_share_of_the_calls(brok
         await until(lambda: ear.heard("disconnected") and ear.heard("connected"))
         for n in range(CALLS):
             assert (await north.call("south", a_call(n), 2.0)).replies == [Reply(n)]
+        await far.close()
+
+
+async def test_a_connection_that_died_while_much_was_to_be_sent_is_replaced(broker: Broker, proxy: Proxy) -> None:
+    async with story(broker) as world:
+        far = behind(proxy, broker)
+        south = await far.link("south")
+        ear = Ear(south)
+        await serving(world, "north")
+        await until(lambda: "north" in south.peers())
+        proxy.hang()
+        asked = [south.call("north", a_call("x" * 500_000), 20.0) for _ in range(30)]
+        answers = await asyncio.gather(*asked, return_exceptions=True)
+        assert {getattr(answer, "reason", None) for answer in answers} == {"broker gone"}
+        assert ear.heard("disconnected")
+        proxy.mend()
+        await until(lambda: south.connected)
+        assert (await south.call("north", a_call(1), 5.0)).replies == [Reply(1)]
         await far.close()
 
 

@@ -90,7 +90,7 @@ class Sites:
     def wait_until_normal(self, within_s: float, *, quiet: bool = True) -> float:
         start = time.monotonic()
         while not self.is_normal(quiet=quiet):
-            assert time.monotonic() - start < within_s, self.forks.said() + self.state()
+            assert time.monotonic() - start < within_s, f"{self.state()}\n\n{self.forks.said()}"
             time.sleep(0.05)
         return time.monotonic() - start
 

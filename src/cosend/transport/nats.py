@@ -11,8 +11,9 @@ the last word of the subject:
 A site and its workers do the same among themselves under NETWORK.SITE.workers, as the service NETWORK-workers.
 
 So a broker that lets a site publish to NETWORK.*.*.SITE and NETWORK.SITE.* only, and subscribe to its own subjects,
-vouches for who calls. Brokers say at once if nobody listens to a subject. nats-py connects again by itself, but keeps
-callers of a dead broker waiting for their deadline: here they fail at once.
+vouches for who calls. Brokers say at once if nobody listens to a subject. nats-py reconnects by itself, but keeps
+callers of a dead broker waiting for their deadline: here they fail at once. It also closes a dead connection before it
+opens another, which takes for ever if that one still has something to send: then this link begins anew.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ except ImportError as error:
 
 LOG: Final = logging.getLogger("cosend.transport")
 NO_RESPONDERS: Final = "503"
+STUCK: Final = 3.0  # so many times as long as one try to connect may take, nats-py has to reconnect
 TWIN_S: Final = 0.5  # how long another site of the same name has time to answer
 WRONG_PROOF: Final = " (wrong user, password, key or credentials)"
 MOST_LOGGED: Final = 20  # different errors between two connections
@@ -61,6 +63,12 @@ class _Everywhere(Client):
         """Listen to a subject, beside all others that do."""
         return await super().subscribe(subject, "", *options, **more)
 
+    def abort(self) -> None:
+        """End the connection without sending what is still to be sent, for which `close` waits."""
+        writer = getattr(self._transport, "_io_writer", None)
+        if writer is not None:
+            writer.transport.abort()
+
 
 class NatsLink(Link):
     """The link of one site. It connects in the background, and again whenever the connection breaks."""
@@ -71,7 +79,7 @@ class NatsLink(Link):
         self.last_error = ""  # of the connection, in words
         self._logged: set[str] = set()  # errors since the last connection: tries follow each other quickly
         self._discovery = Discovery(self.options.discover_s, self._ask_all, self._appeared, self._gone, self.counts)
-        self._client: Client | None = None
+        self._client: _Everywhere | None = None
         self._service: Service | None = None
         self._announced: dict[str, str] = {}  # the service holds it too, and tells what is in it when it is asked
         self._background: list[asyncio.Task[None]] = []
@@ -88,7 +96,7 @@ class NatsLink(Link):
         return self._there.max_payload
 
     @property
-    def _there(self) -> Client:
+    def _there(self) -> _Everywhere:
         """The client; raises LinkError while there is none."""
         if self._client is None:
             raise LinkError("connection", self.options.addresses, "broker gone", NOT_CONNECTED)
@@ -150,16 +158,29 @@ class NatsLink(Link):
         await self._settle()
 
     async def _stay_connected(self, connect: dict[str, Any]) -> None:
-        """Connect; nats-py connects again by itself, but for a few errors after which it closes the connection."""
+        """Connect, and begin anew whenever nats-py gives up."""
         while True:
             closed = asyncio.Event()
             try:
                 await self._connect(connect, closed)
-                await closed.wait()
+                await self._until_given_up(closed)
             except Exception as error:  # whatever it is, the next try may work
                 self._note(error)
             await self._drop_client()
             await asyncio.sleep(self.options.again_s)
+
+    async def _until_given_up(self, closed: asyncio.Event) -> None:
+        """Wait until nats-py has closed the connection for good, or has had enough time to reconnect."""
+        loop = asyncio.get_running_loop()
+        last = loop.time()
+        while not closed.is_set() and loop.time() - last < STUCK * self.options.connect_s:
+            if self.connected:
+                last = loop.time()
+            else:
+                await self._on_disconnect()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self.options.again_s):
+                    await closed.wait()
 
     async def _connect(self, connect: dict[str, Any], closed: asyncio.Event) -> None:
         async def on_close() -> None:
@@ -187,8 +208,11 @@ class NatsLink(Link):
         self._ready.clear()
         if client is not None:
             with suppress(*FAILURES):
-                async with asyncio.timeout(CLOSE_S):  # a broker that hangs in the middle of TLS never lets go
-                    await client.close()
+                try:
+                    async with asyncio.timeout(CLOSE_S):  # a broker that hangs in the middle of TLS never lets go
+                        await client.close()
+                finally:
+                    client.abort()
 
     def _note(self, error: Exception) -> None:
         """Remember what went wrong, and log it once."""
