@@ -13,7 +13,8 @@ A site and its workers do the same among themselves under NETWORK.SITE.workers, 
 So a broker that lets a site publish to NETWORK.*.*.SITE and NETWORK.SITE.* only, and subscribe to its own subjects,
 vouches for who calls. Brokers say at once if nobody listens to a subject. nats-py reconnects by itself, but keeps
 callers of a dead broker waiting for their deadline: here they fail at once. It also closes a dead connection before it
-opens another, which takes for ever if that one still has something to send: then this link begins anew.
+opens another, which takes for ever if that one still has something to send. So a link that has heard nothing for some
+seconds begins anew.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ except ImportError as error:
 
 LOG: Final = logging.getLogger("cosend.transport")
 NO_RESPONDERS: Final = "503"
-STUCK: Final = 3.0  # so many times as long as one try to connect may take, nats-py has to reconnect
+STUCK: Final = 3.0  # times as long as a try to connect may take, and as the pause between two looks for peers
 TWIN_S: Final = 0.5  # how long another site of the same name has time to answer
 WRONG_PROOF: Final = " (wrong user, password, key or credentials)"
 MOST_LOGGED: Final = 20  # different errors between two connections
@@ -85,6 +86,7 @@ class NatsLink(Link):
         self._background: list[asyncio.Task[None]] = []
         self._ready = asyncio.Event()
         self._inbox = ""
+        self._heard = 0  # answers
 
     @property
     def connected(self) -> bool:
@@ -158,29 +160,34 @@ class NatsLink(Link):
         await self._settle()
 
     async def _stay_connected(self, connect: dict[str, Any]) -> None:
-        """Connect, and begin anew whenever nats-py gives up."""
+        """Connect, and begin anew whenever nats-py has given up, has failed in some other way, or gets nowhere."""
+        loop = asyncio.get_running_loop()
         while True:
-            closed = asyncio.Event()
+            attempt = loop.create_task(self._connect_until_closed(connect))
             try:
-                await self._connect(connect, closed)
-                await self._until_given_up(closed)
-            except Exception as error:  # whatever it is, the next try may work
-                self._note(error)
+                await self._until_lost(attempt)
+            finally:
+                await end_tasks([attempt])
+            if not attempt.cancelled() and isinstance(error := attempt.exception(), Exception):
+                self._note(error)  # whatever it is, the next attempt may work
             await self._drop_client()
             await asyncio.sleep(self.options.again_s)
 
-    async def _until_given_up(self, closed: asyncio.Event) -> None:
-        """Wait until nats-py has closed the connection for good, or has had enough time to reconnect."""
-        loop = asyncio.get_running_loop()
-        last = loop.time()
-        while not closed.is_set() and loop.time() - last < STUCK * self.options.connect_s:
-            if self.connected:
-                last = loop.time()
-            else:
+    async def _until_lost(self, attempt: asyncio.Task[None]) -> None:
+        """Wait until an attempt has ended, or nothing was heard for too long: not even this site's own announcement."""
+        silent_s, patience_s = 0.0, STUCK * max(self.options.connect_s, self.options.discover_s)
+        while silent_s < patience_s and not attempt.done():
+            heard = self._heard
+            await asyncio.wait({attempt}, timeout=self.options.again_s)
+            if not self.connected:
                 await self._on_disconnect()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(self.options.again_s):
-                    await closed.wait()
+            alive = self.connected and (self._service is None or self._heard > heard)
+            silent_s = 0.0 if alive else silent_s + self.options.again_s
+
+    async def _connect_until_closed(self, connect: dict[str, Any]) -> None:
+        closed = asyncio.Event()
+        await self._connect(connect, closed)
+        await closed.wait()
 
     async def _connect(self, connect: dict[str, Any], closed: asyncio.Event) -> None:
         async def on_close() -> None:
@@ -207,12 +214,13 @@ class NatsLink(Link):
         client, self._client, self._service = self._client, None, None
         self._ready.clear()
         if client is not None:
-            with suppress(*FAILURES):
-                try:
-                    async with asyncio.timeout(CLOSE_S):  # a broker that hangs in the middle of TLS never lets go
-                        await client.close()
-                finally:
-                    client.abort()
+            # A task of its own, because it may end as if it were cancelled.
+            closing = asyncio.get_running_loop().create_task(client.close())
+            await asyncio.wait({closing}, timeout=CLOSE_S)  # a broker that hangs in the middle of TLS never lets go
+            await end_tasks([closing])
+            client.abort()
+            if not closing.cancelled():
+                closing.exception()
 
     def _note(self, error: Exception) -> None:
         """Remember what went wrong, and log it once."""
@@ -336,6 +344,7 @@ class NatsLink(Link):
             self._discovery.lost(name_of(site))
 
     async def _on_answer(self, message: Msg) -> None:
+        self._heard += 1
         key = message.subject.rpartition(".")[2]
         if key == "info":
             self._beware_of_twin(*self._discovery.found(message.data))
