@@ -3,15 +3,17 @@
     python docs/_tools/english.py          all pages and the texts of src/cosend
     python docs/_tools/english.py FILE...  these files
 
-CONTRIBUTING.md has the rules. In Markdown, code is not read; in Python, only strings with a space are read, and
-docstrings only of the commands, because these are their help.
+CONTRIBUTING.md has the rules. In Markdown, code is not read; in Python, strings with a space, docstrings and comments
+are read, and in src/cosend/algorithm only the strings.
 """
 
 from __future__ import annotations
 
 import ast
+import io
 import re
 import sys
+import tokenize
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
@@ -31,7 +33,7 @@ CHECKED: Final = (
     "src/cosend/**/*.py",
 )
 MOST_WORDS: Final = 30  # of a sentence; write less than 25
-OWNERS: Final = r"(?:its|your|their|our|my|his|her)"
+OWNERS: Final = r"(?:its|your|their|our|my|his|her|one's)"
 PARTS: Final = r"(?:third|quarter|fifth|sixth|seventh|eighth|ninth|tenth|twentieth|thirtieth|hundredth)"
 # What to look for, and what to write instead.
 PATTERNS: Final = tuple(
@@ -46,7 +48,7 @@ PATTERNS: Final = tuple(
         ),
         (r"\b(?:go|goes|went|going) on(?! to)\b", "continue, keep running, resume"),
         (rf"\bof {OWNERS} own\b", "your models, its own folder, a separate table"),
-        (r"\b(?:now and then|for a while|all the same|by then|as ever|of late)\b", "say when, or delete it"),
+        (r"\b(?:now and then|for a while|all the same|by then|as ever|of late|for good)\b", "say when, or delete it"),
         (r"\b(?:some|no|every)body\b|\bwhom\b", "name who: a user, a client, no subscriber, which model"),
         (r"\b(?:know[ns]?|learnt|learned|learns?|tells?|told|says?|said) of\b", "about"),
         (r"\b(?:anew|afresh)\b", "resets, starts over"),
@@ -60,7 +62,7 @@ PATTERNS: Final = tuple(
         (rf"\b(?:a|one) {PARTS} (?:less|more|better|worse|faster|slower|longer|of that)\b", "14% worse"),
         (r"\b(?:right|wrong) labels?\b", "correct prediction, incorrect prediction"),
         (r"\blabels? (?:comes?|came)\b", "labels arrive"),
-        (r"\b(?:stands?|lies?) (?:at|in|on|below|above|there)\b(?! for)", "is, are"),
+        (r"\b(?:stands?|lies?) (?:at|in|on|below|above|there)\b(?! for)|\b(?:stands|stood)\b(?! for)", "is, are"),
         (r"\b(?:that|those) of (?:the|an?|its|their|all|each|others?)\b", "repeat the noun"),
         (r"\bsuch (?:a )?ones?\b|\bso many\b", "name it; this many"),
         (r"(?-i:^What) (?!to\b|if\b)[^?]*$", "start with the noun: Inference is the bottleneck"),
@@ -97,14 +99,16 @@ def in_markdown(text: str) -> Iterator[tuple[int, str, str]]:
             yield number, f"{words} words", "two sentences, each under 25 words"
 
 
-def in_python(text: str, *, docstrings: bool = False) -> Iterator[tuple[int, str, str]]:
-    """Yield the same for the strings of a program; what is filled into them counts as a number."""
+def in_python(text: str, *, strings_only: bool = False) -> Iterator[tuple[int, str, str]]:
+    """Yield the same for the strings, docstrings and comments of a program; what is filled in counts as a number."""
     tree, skipped = ast.parse(text), set[int]()
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            is_first = bool(node.body) and isinstance(node.body[0], ast.Expr)
-            if is_first and not (docstrings and isinstance(node, ast.FunctionDef)):
-                skipped.add(id(node.body[0].value))
+            first = node.body[0] if node.body else None
+            if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
+                skipped.add(id(first.value))
+                if not strings_only:
+                    yield from _in_sentences(first.lineno, str(first.value.value))
         if isinstance(node, ast.JoinedStr):
             skipped |= {id(part) for part in node.values}
     for node in ast.walk(tree):
@@ -120,6 +124,19 @@ def in_python(text: str, *, docstrings: bool = False) -> Iterator[tuple[int, str
         if " " in sentence:
             plain = re.sub(r"`[^`]*`", "CODE", " ".join(sentence.split()))
             yield from ((node.lineno, written, advice) for written, advice in found_in(plain))
+    if not strings_only:
+        for token in tokenize.generate_tokens(io.StringIO(text).readline):
+            if token.type == tokenize.COMMENT:
+                yield from _in_sentences(token.start[0], token.string.lstrip("#! "))
+
+
+def _in_sentences(first: int, text: str) -> Iterator[tuple[int, str, str]]:
+    """Yield the same for each sentence of a docstring or a comment, with the line in which it begins."""
+    plain = re.sub(r"`[^`]*`", lambda code: f"CODE{_blank(code)}", text)
+    for sentence in re.finditer(r"\S.*?(?:[.!?](?=\s)|$(?![\s\S])|(?=\n\s*\n))", plain, flags=re.DOTALL):
+        number = first + plain.count("\n", 0, sentence.start())
+        for written, advice in found_in(" ".join(sentence[0].split())):
+            yield number, written, advice
 
 
 def in_template(text: str) -> Iterator[tuple[int, str, str]]:
@@ -133,7 +150,7 @@ def mistakes(path: Path) -> list[str]:
     """Return a line for everything that is found in a file."""
     text = path.read_text()
     if path.suffix == ".py":
-        found = in_python(text, docstrings=path.parent.name == "cli")
+        found = in_python(text, strings_only="algorithm" in path.parts)
     else:
         found = in_markdown(text) if path.suffix == ".md" else in_template(text)
     name = path.relative_to(ROOT) if path.is_relative_to(ROOT) else path
