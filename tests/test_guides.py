@@ -50,6 +50,7 @@ def without_others(page: str) -> str:
     here = packages_distributions()
     has = {"cosend", *installed(page)}
     others = [module for module, names in here.items() if not has & {canonicalize_name(name) for name in names}]
+    others.remove("sphinx")  # if it is in sys.modules, scipy takes it for loaded
     return f"import sys\nsys.modules.update(dict.fromkeys({others}))\n"
 
 

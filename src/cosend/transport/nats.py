@@ -1,8 +1,8 @@
 """Links over NATS: a broker, or a whole net of them, joins sites on any machines.
 
 Every site is a service of the NATS services framework: `nats micro ls` lists the sites, `nats micro info` tells what
-they announce, and `nats micro stats` how much they answer. A site listens to subjects of its own, and whoever sends is
-the last word of the subject:
+they announce, and `nats micro stats` how much they answer. A site listens to its own subjects, and the sender is the
+last word of the subject:
 
     NETWORK.SITE.call.CALLER    and the same with report and post
     NETWORK.SITE.here, .left    hints to look for peers now, and that one is gone
@@ -11,9 +11,9 @@ the last word of the subject:
 A site and its workers do the same among themselves under NETWORK.SITE.workers, as the service NETWORK-workers.
 
 So a broker that lets a site publish to NETWORK.*.*.SITE and NETWORK.SITE.* only, and subscribe to its own subjects,
-vouches for who calls. Brokers say at once if nobody listens to a subject. nats-py reconnects by itself, but keeps
+vouches for the caller. Brokers say at once if a subject has no subscriber. nats-py reconnects by itself, but keeps
 callers of a dead broker waiting for their deadline: here they fail at once. It also closes a dead connection before it
-opens another, which takes for ever if that one still has something to send: then this link begins anew.
+opens another, which takes for ever if that one still has something to send: then this link starts over.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ except ImportError as error:
 
 LOG: Final = logging.getLogger("cosend.transport")
 NO_RESPONDERS: Final = "503"
-STUCK: Final = 3.0  # so many times as long as one try to connect may take, nats-py has to reconnect
+STUCK: Final = 3.0  # times the time that one try to connect may take: so long nats-py has to reconnect
 TWIN_S: Final = 0.5  # how long another site of the same name has time to answer
 WRONG_PROOF: Final = " (wrong user, password, key or credentials)"
 MOST_LOGGED: Final = 20  # different errors between two connections
@@ -60,7 +60,7 @@ class _Everywhere(Client):
     """
 
     async def subscribe(self, subject: str, queue: str = "", *options: Any, **more: Any) -> Subscription:
-        """Listen to a subject, beside all others that do."""
+        """Listen to a subject, in addition to all others that do."""
         return await super().subscribe(subject, "", *options, **more)
 
     def abort(self) -> None:
@@ -135,7 +135,7 @@ class NatsLink(Link):
                 await self._drop_client()
 
     def tell(self, news: str) -> None:
-        """Let all sites know some news: they stand in what this site says of itself whenever it is asked."""
+        """Send news to all sites: they are part of this site's announcement whenever it is asked."""
         self._announced[NEWS] = news
 
     async def close(self) -> None:
@@ -158,7 +158,7 @@ class NatsLink(Link):
         await self._settle()
 
     async def _stay_connected(self, connect: dict[str, Any]) -> None:
-        """Connect, and begin anew whenever nats-py gives up."""
+        """Connect, and start over whenever nats-py gives up."""
         while True:
             closed = asyncio.Event()
             try:
@@ -170,7 +170,7 @@ class NatsLink(Link):
             await asyncio.sleep(self.options.again_s)
 
     async def _until_given_up(self, closed: asyncio.Event) -> None:
-        """Wait until nats-py has closed the connection for good, or has had enough time to reconnect."""
+        """Wait until nats-py has closed the connection finally, or has had enough time to reconnect."""
         loop = asyncio.get_running_loop()
         last = loop.time()
         while not closed.is_set() and loop.time() - last < STUCK * self.options.connect_s:
@@ -255,7 +255,7 @@ class NatsLink(Link):
         raise self._twin()
 
     def _beware_of_twin(self, site: str, service: str) -> None:
-        """Warn of another site of this name: both were there, apart, when one of them was connected again."""
+        """Warn of another site of this name: both were there, apart, when one of them reconnected."""
         if site == self.site and self._service is not None and service != self._service.id:
             self._note(self._twin())
 
@@ -302,7 +302,7 @@ class NatsLink(Link):
             await request.respond(answer)
 
     def subject(self, *parts: str) -> str:
-        """Return a subject of this network; what is said of a site may be *."""
+        """Return a subject of this network; the name of a site may be *."""
         return ".".join([self.options.subjects, *(part if part == "*" else token(part) for part in parts)])
 
     async def _send(self, key: str, what: What, peer: str, data: bytes) -> None:
