@@ -24,6 +24,21 @@ DOCS = Path(__file__).parents[1] / "docs"
 FILE = re.compile(r"`([\w.]+)`[^`]*\n\n```(?:python|toml)\n(.*?)^```", flags=re.MULTILINE | re.DOTALL)
 COMMANDS = re.compile(r"^```bash\n(.*?)^```", flags=re.MULTILINE | re.DOTALL)
 PATIENCE_S = 400
+FINDER = """\
+import sys
+from importlib.machinery import PathFinder
+
+OTHERS = set()
+
+
+class Installed(PathFinder):
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        return None if name.partition(".")[0] in OTHERS else super().find_spec(name, path, target)
+
+
+sys.meta_path[sys.meta_path.index(PathFinder)] = Installed
+"""
 GUIDES = sorted((DOCS / "guides").glob("*.md"))
 
 
@@ -47,11 +62,10 @@ def installed(page: str) -> set[str]:
 
 def without_others(page: str) -> str:
     """Return a program for the start of Python after which it finds no library that a reader of a page lacks."""
-    here = packages_distributions()
     has = {"cosend", *installed(page)}
-    others = [module for module, names in here.items() if not has & {canonicalize_name(name) for name in names}]
-    others.remove("sphinx")  # if it is in sys.modules, scipy takes it for loaded
-    return f"import sys\nsys.modules.update(dict.fromkeys({others}))\n"
+    here = packages_distributions().items()
+    others = [module for module, names in here if not has & {canonicalize_name(name) for name in names}]
+    return f"{FINDER}\nOTHERS.update({others})\n"
 
 
 def done(guide: str, folder: Path) -> str:

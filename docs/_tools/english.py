@@ -101,38 +101,41 @@ def in_markdown(text: str) -> Iterator[tuple[int, str, str]]:
 
 def in_python(text: str, *, strings_only: bool = False) -> Iterator[tuple[int, str, str]]:
     """Yield the same for the strings, docstrings and comments of a program; what is filled in counts as a number."""
-    tree, skipped = ast.parse(text), set[int]()
+    tree = ast.parse(text)
+    docstrings = list(_docstrings(tree))
+    skipped = {id(each) for each in docstrings}
     for node in ast.walk(tree):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            first = node.body[0] if node.body else None
-            if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
-                skipped.add(id(first.value))
-                if not strings_only:
-                    yield from _in_sentences(first.lineno, str(first.value.value))
         if isinstance(node, ast.JoinedStr):
             skipped |= {id(part) for part in node.values}
-    for node in ast.walk(tree):
-        if id(node) in skipped:
-            continue
-        if isinstance(node, ast.JoinedStr):
-            parts = [str(part.value) if isinstance(part, ast.Constant) else "0" for part in node.values]
-            sentence = "".join(parts)
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            sentence = node.value
-        else:
-            continue
+        sentence = "" if id(node) in skipped else _sentence(node)
         if " " in sentence:
             plain = re.sub(r"`[^`]*`", "CODE", " ".join(sentence.split()))
             yield from ((node.lineno, written, advice) for written, advice in found_in(plain))
     if not strings_only:
+        for each in docstrings:
+            yield from _in_sentences(each.lineno, each.value)
         for token in tokenize.generate_tokens(io.StringIO(text).readline):
             if token.type == tokenize.COMMENT:
                 yield from _in_sentences(token.start[0], token.string.lstrip("#! "))
 
 
+def _docstrings(tree: ast.AST) -> Iterator[ast.Constant]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            first = node.body[0] if node.body else None
+            if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
+                yield first.value
+
+
+def _sentence(node: ast.AST) -> str:
+    if isinstance(node, ast.JoinedStr):
+        return "".join(str(part.value) if isinstance(part, ast.Constant) else "0" for part in node.values)
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+
+
 def _in_sentences(first: int, text: str) -> Iterator[tuple[int, str, str]]:
     """Yield the same for each sentence of a docstring or a comment, with the line in which it begins."""
-    plain = re.sub(r"`[^`]*`", lambda code: f"CODE{_blank(code)}", text)
+    plain = re.sub(r"^ *(?:>>>|\.\.\. ).*|`[^`]*`", lambda code: f"CODE{_blank(code)}", text, flags=re.MULTILINE)
     for sentence in re.finditer(r"\S.*?(?:[.!?](?=\s)|$(?![\s\S])|(?=\n\s*\n))", plain, flags=re.DOTALL):
         number = first + plain.count("\n", 0, sentence.start())
         for written, advice in found_in(" ".join(sentence[0].split())):

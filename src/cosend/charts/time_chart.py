@@ -41,7 +41,7 @@ class Event(NamedTuple):
 
 
 class Readings(NamedTuple):
-    """What a pointer shows: by place from left to right, when it was, and what each curve says there."""
+    """The texts for a pointer: by place from left to right, when it was, and what each curve says there."""
 
     x: list[float]
     at_s: list[float]

@@ -259,7 +259,7 @@ def play_one(prepared: Prepared, bar: Bar, *, first_of: int) -> tuple[dict[str, 
     return result, f"Stopped after {result['items']:,} of {len(prepared.items):,} items{where}: {SO_FAR}"
 
 
-# What is printed
+# Printed results
 
 
 def show(result: dict[str, Any], console: Console) -> None:

@@ -475,7 +475,7 @@ class SiteState:
         """Choose arms for items, up to the first for which a peer must be asked; call again with the rest.
 
         told      reports of peers about the first item
-        without   arms that cannot be chosen
+        without   arms that cannot be used
         again     when an arm has failed: the arrival that `Step` gave; 0 for new ones
         heard     what is known before; a local model that is chosen and has an opinion has answered with it
         at        when, in seconds, for a budget that goes by time

@@ -170,7 +170,7 @@ def _linucb(
 
 @compiled
 def _learn(inverse: Floats, total: Floats, x: Floats, value: float, scratch: Floats) -> None:
-    """Add a reward, and update the inverse of A to that of A + x x' (Sherman-Morrison)."""
+    """Add a reward, and update the inverse of A to the inverse of A + x x' (Sherman-Morrison)."""
     size, scale = len(x), 1.0
     for i in range(size):
         scratch[i] = 0.0

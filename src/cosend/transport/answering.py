@@ -60,7 +60,7 @@ class Counts:
 
 
 class Handler(Protocol):
-    """The services of a site for its peers. An error is a refusal, and its sentence the reason that the peer is told."""
+    """The services of a site for its peers. An error is a refusal, and its text the reason for the peer."""
 
     async def call(self, call: Call) -> Answered:
         """Label items; those that will be taught are committed before this returns."""
@@ -147,7 +147,7 @@ class Server:
         return codec.report_bytes(await self._handler.report(caller, contexts))
 
     def _check(self, peer: str, named: str, caller: str) -> None:
-        """Raise unless a message is for this site, and its sender's name is true: a broker lets sites use only theirs."""
+        """Raise unless a message is for this site, and its sender's name is true: a broker checks names."""
         if peer != self._site:
             raise Refusal(f"the message is for {shown(peer)}; this is {shown(self._site)}")
         if named != caller:

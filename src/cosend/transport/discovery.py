@@ -1,7 +1,7 @@
 """Which peers are there: every site asks all services of its network what they announce, again and again.
 
 A site that comes announces itself, and is asked at once. One that leaves announces that; one without a subscriber,
-or which has not answered three times in a row, is gone too. While the broker is gone nothing is known, and nothing changes.
+or which has not answered three times in a row, is gone too. While the broker is gone, nothing changes.
 """
 
 from __future__ import annotations
