@@ -121,10 +121,10 @@ def in_python(text: str, *, strings_only: bool = False) -> Iterator[tuple[int, s
 
 def _docstrings(tree: ast.AST) -> Iterator[ast.Constant]:
     for node in ast.walk(tree):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            first = node.body[0] if node.body else None
-            if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
-                yield first.value
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and node.body:
+            value = getattr(node.body[0], "value", None)
+            if isinstance(node.body[0], ast.Expr) and isinstance(value, ast.Constant) and isinstance(value.value, str):
+                yield value
 
 
 def _sentence(node: ast.AST) -> str:
