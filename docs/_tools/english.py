@@ -79,7 +79,9 @@ def found_in(text: str) -> list[tuple[str, str]]:
 
 def prose(text: str) -> Iterator[tuple[int, str]]:
     """Yield the lines of a page with their numbers: without code, comments, generated parts and targets of links."""
-    text = re.sub(r"^( *)```.*?^ *```$|<!-- .*? -->\n.*?<!-- end -->|<!--.*?-->", _blank, text, flags=re.MULTILINE | re.DOTALL)
+    text = re.sub(
+        r"^( *)```.*?^ *```$|<!-- .*? -->\n.*?<!-- end -->|<!--.*?-->", _blank, text, flags=re.MULTILINE | re.DOTALL
+    )
     for number, line in enumerate(text.splitlines(), 1):
         yield number, re.sub(r"\]\([^)]*\)", "]", re.sub(r"`[^`]*`", "CODE", line)).strip()
 
