@@ -50,8 +50,11 @@ PATTERNS: Final = tuple(
         ),
         (r"\b(?:go|goes|went|going) on(?! to)\b", "continue, keep running, resume"),
         (rf"\bof {OWNERS} own\b", "your models, its own folder, a separate table"),
-        (r"\b(?:now and then|for a while|all the same|by then|as ever|of late|for good)\b", "say when, or delete it"),
-        (r"\b(?:some|no|every)body\b|\bwhom\b", "name who: a user, a client, no subscriber, which model"),
+        (
+            r"\b(?:now and then|for a while|all the same|by then|as ever|of late|for good|here and now)\b",
+            "say when, or delete it",
+        ),
+        (r"\b(?:some|no|every)body\b|\bwho(?:m|ever)\b", "name who: a user, a client, no subscriber, which model"),
         (r"\b(?:know[ns]?|learnt|learned|learns?|tells?|told|says?|said) of\b", "about"),
         (r"\b(?:anew|afresh)\b", "resets, starts over"),
         (r"\bwhat (?:it|there|that|they|these) (?:is|was|are|were)\b|\b(?:came|become|became) of\b", "name it"),

@@ -24,7 +24,7 @@
     └── ServiceError        a request to the service of a site that was refused
         └── Unreachable     the same without any answer
 
-Each says what was wrong, where, and what is allowed. Whatever raises one has left its state as it was. However long a
+Each says what was wrong, where, and what is allowed. The state stays as it was. However long a
 value or a list of names is, the sentence stays readable: `shown` and `listed` cut them, `CosendError` cuts the rest.
 """
 

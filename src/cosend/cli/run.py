@@ -112,7 +112,7 @@ def run(
 
 
 def write(result: dict[str, Any], out: Path) -> Path:
-    """Write the report; after a Ctrl-C once more, so that a figure that was being drawn loses nothing."""
+    """Write the report; repeat it after a Ctrl-C, so that a figure that was being drawn loses nothing."""
     from cosend.report.html_report import write_report
 
     try:

@@ -20,8 +20,8 @@ has it, for 128 items. The result stays the same for ever:
     the same for every item    no axis, until the first item that has another value or none; this can come of the
                                features of the first 128 items only, and those that come later get an axis
 
-An item may lack a feature, or have one of another kind than before: it then has no place on that axis. Whoever looks at
-4 or 16 slices of an axis sees quantiles, and whoever looks at all of its places sees single values.
+An item may lack a feature, or have one of another kind than before: it then has no place on that axis. A view of
+4 or 16 slices of an axis sees quantiles, and a view of all its places sees single values.
 """
 
 from __future__ import annotations

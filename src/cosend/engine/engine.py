@@ -11,7 +11,7 @@
     tick      time has passed        -> opinions that are late are no longer waited for
 
 Each verb changes the state, writes its events, and leaves needs: run this model, call that peer, tell it this, train
-that model, these items are done. `take` hands them out; whoever drives the engine executes them, now or later, and
+that model, these items are done. `take` hands them out; the driver of the engine executes them, now or later, and
 reports back with the need itself. So nothing here waits, and any number of items can be in flight.
 
 A free model that fails, says nothing, or is late has no opinion on the item, which cannot use it. If a chosen
@@ -136,7 +136,7 @@ class Batch:
         self.since = 0.0  # when opinions were asked for
         self.silent: dict[int, dict[str, str]] = {}  # by row: models without an opinion, and why
         self.reasons: dict[int, dict[str, str]] = {}  # by row: arms that have failed, and why
-        self.again: dict[int, int] = {}  # by row: the arrival of an item that is chosen once more
+        self.again: dict[int, int] = {}  # by row: the arrival of an item that is rerouted
         self.told: dict[int, Told] = {}  # by row: what peers have reported while it waits
         self.told_since = 0.0  # when the first peer was asked for a report, 0 if none was
         self.released = self.chosen = 0  # rows whose opinions are there, and rows that were chosen

@@ -1,6 +1,6 @@
 """Inputs and outputs of an engine: answers, decisions, messages between sites, and needs.
 
-Small values, nothing else. Whoever drives an engine executes its needs, now or later, in their order for each peer,
+Small values only. The driver of an engine executes its needs, now or later, in their order for each peer,
 and reports back with the need itself.
 """
 

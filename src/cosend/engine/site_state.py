@@ -1015,7 +1015,7 @@ class SiteState:
         return [learner.arms.names[number] for number in numbers], [*ids]
 
     def strike_answers(self, caller: str, requests: Sequence[int]) -> None:
-        """Take back what was answered before for requests that are answered once more."""
+        """Take back what was answered before for requests that are repeated."""
         ids = self.answering.ids(caller, requests)
         if ids:
             self.learner.withdraw_many(ids)

@@ -5,7 +5,7 @@
     mlflow:https://host/invocations    MLflow
     http:https://host/path             JSON in and JSON out, at JSON pointers
 
-`ask` is one request, a coroutine that never raises; `answers` asks about any number of items here and now, many at
+`ask` is one request, a coroutine that never raises; `answers` asks about any number of items and waits, many at
 once. An error is a `Failure` in the place of a label. A reply is read up to a limit, redirects are not followed,
 cookies are not kept, and an endpoint that says when to come back (Retry-After) is not called before that.
 
@@ -328,7 +328,7 @@ class Endpoint(Fixed):
             reason += f", and asks to retry after {wait_s:.3g} s" if wait_s else ""
         fail(reason, each_alone=status in EACH_ALONE, wait_s=wait_s)
 
-    # Any number of items, here and now
+    # Any number of items, while the caller waits
 
     def answers(self, items: Sequence[Item]) -> Predicted:
         """Ask about items and wait; a failure takes the place of a label."""

@@ -5,9 +5,9 @@
     model = "old.onnx"        ONNX Runtime
     model = "models:young"    something in a Python module next to the file: see `python_modules.py`
     model = "oip:https://..." something that answers over HTTP, also openai:, mlflow: and http: see `endpoints.py`
-    model = "return:large"    nothing but a name, for whoever asks the model themselves
+    model = "return:large"    only a name, for programs that call the model themselves
 
-Paths are relative to the folder of the file. Whatever is wrong is a `ModelError` with what the file says, or a
+Paths are relative to the folder of the file. A mistake is a `ModelError` with the words of the file, or a
 `SettingError` with the key.
 """
 

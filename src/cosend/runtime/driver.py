@@ -265,7 +265,7 @@ class Driver:
             raise Unavailable(f"nothing is promised: an unexpected error ({in_one_line(error)})") from error
 
     def close(self, reason: str) -> None:
-        """Accept nothing more, and fail everyone who waits."""
+        """Accept nothing more, and fail all that wait."""
         self._closed = True
         self.requests.close(reason)
         for done in self._answering:

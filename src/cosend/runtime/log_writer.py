@@ -141,7 +141,7 @@ class Commits:
         self._broken(reason)
 
     def fail(self, error: str, waiters: Sequence[tuple[asyncio.Future[Any], Any]] = ()) -> None:
-        """Accept nothing more, and fail everyone who waits: it is not known what was written."""
+        """Accept nothing more, and fail all that wait: it is not known what was written."""
         self._error = error
         waiting = [*waiters, *self._waiters]
         self._fresh()

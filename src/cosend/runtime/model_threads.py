@@ -124,7 +124,7 @@ class Worker:
         self._jobs.put(None)  # for the next thread
 
     def work(self, job: Job) -> bool:
-        """Do a job here and now, and tell who waits; returns whether a separate thread continues."""
+        """Do a job in this thread, and tell the waiting caller; returns whether a separate thread continues."""
         with self._changed:
             job.started = time.monotonic()
             self._running.add(job)

@@ -1,4 +1,4 @@
-"""The peers of a running site: which of them are there, and which may be asked.
+"""The peers of a running site: which of them are online, and which may be asked.
 
 A peer is an arm from when the file names it, or from when it first appears if the site discovers peers. While it is
 gone, no item is sent to it, and its statistics are kept for its return.

@@ -5,7 +5,7 @@
     folder/lock                      held while the site runs
 
 A site starts from its newest snapshot and the events after it. A model that learns is in the snapshot as a pickle,
-which is read from nowhere but this folder, and is taught the labels after it once more, in their order: it is then what
+which is read from nowhere but this folder, and is retaught the labels after it, in their order: it is then what
 it would be if the site had never stopped.
 """
 
@@ -162,7 +162,7 @@ def _copy(name: str, classifier: Classifier) -> Classifier:
     """Return a copy of a model that learns, as a site may start from it more than once."""
     if not classifier.learns:
         return classifier
-    copy: Classifier = pickle.loads(pickled(name, classifier))  # noqa: S301 - it was pickled here and now
+    copy: Classifier = pickle.loads(pickled(name, classifier))  # noqa: S301 - it was pickled a moment ago
     return copy
 
 

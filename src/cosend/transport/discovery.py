@@ -1,4 +1,4 @@
-"""Which peers are there: every site asks all services of its network what they announce, again and again.
+"""Which peers are online: every site regularly asks all services of its network for their announcements.
 
 A site that comes announces itself, and is asked at once. One that leaves announces that; one without a subscriber,
 or which has not answered three times in a row, is gone too. While the broker is gone, nothing changes.

@@ -36,7 +36,7 @@ class Hub:
         return InProcessLink(self, site, limits)
 
     def stop(self) -> None:
-        """Break all connections: whoever waits hears of it at once."""
+        """Break all connections: waiting callers fail at once."""
         self.up = False
         for link in self.links.values():
             link._fail("broker gone", NOT_CONNECTED)
@@ -96,7 +96,7 @@ class InProcessLink(Link):
             await asyncio.wait(self._tasks)
 
     async def kill(self) -> None:
-        """Die: whoever waits for an answer gets none."""
+        """Die: waiting callers get no answer."""
         self._leave()
         await end_tasks(self._tasks)
 

@@ -1,4 +1,4 @@
-"""A link: how one site reaches the others and is reached by them, whatever lies between.
+"""A link: how one site reaches the others and is reached by them, over any network.
 
     call     have a peer label items; reports of its labelled data ride along with the replies
     report   ask how much labelled data a peer has around contexts
@@ -127,7 +127,7 @@ class Link(ABC):
         check_number("deadline_s", deadline_s, LONGEST_S)
         self.counts.sent += 1
         try:
-            if not self.connected:  # whoever calls finds another arm at once, and not at the deadline
+            if not self.connected:  # the caller finds another arm at once, and not at the deadline
                 raise LinkError(what, peer, "broker gone", NOT_CONNECTED)
             return decode(await self.exchange(what, peer, encode(), deadline_s))
         except LinkError:
