@@ -1,4 +1,4 @@
-"""A site in this process: its engine, driven in the caller's thread, with its models and peers that are called directly."""
+"""A site in this process: its engine, driven in the caller's thread, with its models and peers called directly."""
 
 from __future__ import annotations
 
