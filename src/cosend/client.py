@@ -7,8 +7,8 @@
 
 The verbs are those of `cosend.Site`: `classify` and `learn` for one item, `classify_many` and `learn_many` for many.
 
-A request that fails temporarily is retried (`_Verbs._send`). That is safe: every item has an id, its
-own or one that is made here, and a known id gets the same decision; a label counts once.
+A request that fails temporarily is retried (`_Verbs._send`). That is safe: every item has an id,
+given or generated, and a known id gets the same decision; a label counts once.
 
 Every verb is written once, as a coroutine. An `AsyncClient` awaits it; in a `Client` it ends in one step,
 because its requests and pauses block.

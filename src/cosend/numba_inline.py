@@ -1,4 +1,4 @@
-"""Functions that only compiled functions call, translated by the internals of Numba as far as callers need it."""
+"""Functions that only compiled functions call, translated by the internals of Numba as far as callers need."""
 
 from __future__ import annotations
 

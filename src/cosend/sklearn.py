@@ -5,7 +5,7 @@
     routing = RoutingClassifier({"tree": tree, "logit": logit}, context=Feature("age"), costs={"logit": 0.05})
     routing.fit(X, y).predict(X)
 
-A thin layer over `Site`, which is there as `site_`. Rows of an array are items with the features x0, x1, ...
+A thin layer over `Site`, available as `site_`. Rows of an array are items with the features x0, x1, ...
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@ A circuit breaker skips an arm that keeps failing, probes it with one call, and 
     open         it is skipped, for `first`, twice, four times as long, ... up to `longest`, as long as it keeps failing
     half open    the time is over: one call may find out whether it works again
 
-An arm that asks for a pause is skipped at once, and at least until the pause ends: calls that were
-under way when it said so may still work, and say nothing.
+An arm that asks for a pause is skipped at once, and at least until the pause ends: calls that are
+already in flight may still succeed, which does not end it.
 
 Time is whatever the driver counts in: items for a `Site`, so that the same items and failures give the same decisions,
 seconds for a service. Which arms were skipped in a choice is part of its event, so a log gives the same decisions

@@ -10,7 +10,7 @@ has it, for 128 items. The result stays the same for ever:
     a number                   an axis that is cut at quantiles of these values; values that repeat are told apart
     text, or a truth value     the same, by how frequent the values are: 0 for the most frequent one, 1 for the next
     texts that hardly repeat   an axis for each of their numbers (length, words, ...: `axes.TEXT_NUMBERS`) that differs
-                               from item to item, and none for the text itself: it tells nothing of items to come. If
+                               from item to item, and none for the text itself: it tells nothing about later items. If
                                most are one word each, no axis at all: names and identifiers
     lists of numbers           axes for the directions in which these vectors differ most, at most 8; none for a vector
                                of another length than most

@@ -17,7 +17,7 @@ reports back with the need itself. So nothing here waits, and any number of item
 A free model that fails, says nothing, or is late has no opinion on the item, which cannot use it. If a chosen
 arm fails, the item gets up to `retries` further tries, each without what has failed for it, the last one among local
 models; after a peer was too late, no further peer is asked. An item is given up when no arm is left. If local models
-had no answer, as all have before the first label where all of them learn, it waits for its label without an answer.
+had no answer, for example before the first label of models that learn, the item waits for its label without one.
 Arms that the site learns itself do not hide that a model has failed.
 """
 

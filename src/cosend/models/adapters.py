@@ -5,7 +5,7 @@
     plain callable  item -> label; it gets the item as it came
 
 Whatever kind of row an item is, models and contexts read its features by name. A label leaves here as a plain Python
-value, so that labels compare, travel and save alike whatever made them.
+value, so that labels of all models compare, travel and save alike.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Models that a stream makes: by name, trained on a part of it, and columns that hold what a model has said.
+"""Models that a stream makes: by name, trained on a part of it, and columns with the predictions of a model.
 
 They stand in for the classifiers of the paper's tables, which it names as Weka does. Here, a name stands for the
-nearest model of scikit-learn, with its defaults where there is no reason for anything else.
+nearest model of scikit-learn, with its defaults unless there is a reason for another value.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 All of it happens in the thread of the event loop, which alone touches the engine. Items of several requests are
 submitted together; each request is answered when its own items are done. Any unexpected error in here ends as a failed
-commit does: everyone who waits gets an error, and the site is rebuilt from its log.
+commit does: all waiting requests get an error, and the site is rebuilt from its log.
 """
 
 from __future__ import annotations

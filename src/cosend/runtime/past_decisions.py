@@ -1,4 +1,4 @@
-"""Decisions made before: what clients were told, from the log, and under which id.
+"""Earlier decisions: the answers that clients got, from the log, and under which id.
 
 The same id gets the same answer again, also after a restart.
 """

@@ -1,6 +1,6 @@
-"""Generated patients of three clinics: who is ill shows differently in the young, the grown up and the old.
+"""Generated patients of three clinics: illness shows differently in the young, in adults and in the old.
 
-Each clinic has labelled its own people: the young at the school, mostly the grown up in town, the old at the seniors'
+Each clinic has labelled its own people: the young at the school, mostly adults in town, the old at the seniors'
 home. These rows train its models, which see what is measured and not how old a patient is. Then patients of every age
 arrive everywhere, at first mostly those that a clinic knows. In the middle of them the flu season begins, people go
 where there is room, and the mix changes: the same people at other places, so that what is best at an age stays so.
