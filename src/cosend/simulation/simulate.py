@@ -1,7 +1,7 @@
 """A whole network over a whole stream in one compiled loop, through the same rules that a single item goes through.
 
 Every site gets one item in every slot. At the start of a slot the labels that are due are delivered, then the sites
-choose one after the other. `gains[item, function]` has the gain of every model on every item in advance.
+choose one after the other. `gains[item, function]` says in advance how right every model is about every item.
 """
 
 from __future__ import annotations
