@@ -92,7 +92,10 @@ def run(
         network = changed(with_stream(network, stream, label, site_column, score or ()), items, seed)
         check_ready(out, FILES, "--out")
         several = SEEDS if seed is None and stream is None and is_built_in(file) else 1
-        result = play_all(with_seeds(network, seeds or several), folder, new_console(stderr=True))
+        networks = with_seeds(network, seeds or several)
+        # the models of the built-in files, and the intervals
+        check_installed(*["sklearn"] * is_built_in(file), *["scipy"] * (len(networks) > 1))
+        result = play_all(networks, folder, new_console(stderr=True))
         result["made"] = how_it_was_made() | files_of(file, stream, network)
         page = write(result, out)
         if as_json:
@@ -112,7 +115,7 @@ def run(
 
 
 def write(result: dict[str, Any], out: Path) -> Path:
-    """Write the report; after a Ctrl-C once more, so that a figure that was being drawn loses nothing."""
+    """Write the report; repeat it after a Ctrl-C, so that a figure that was being drawn loses nothing."""
     from cosend.report.html_report import write_report
 
     try:
@@ -209,8 +212,6 @@ def play_all(networks: Sequence[NetworkFile], folder: Path, console: Console) ->
     from cosend.run.prepare import prepare
     from cosend.run.result import averaged
 
-    if len(networks) > 1:
-        check_installed("scipy")  # for the intervals
     done: list[dict[str, Any]] = []
     stopped = ""
     try:
@@ -259,7 +260,7 @@ def play_one(prepared: Prepared, bar: Bar, *, first_of: int) -> tuple[dict[str, 
     return result, f"Stopped after {result['items']:,} of {len(prepared.items):,} items{where}: {SO_FAR}"
 
 
-# What is printed
+# Printed results
 
 
 def show(result: dict[str, Any], console: Console) -> None:

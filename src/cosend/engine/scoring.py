@@ -1,4 +1,4 @@
-"""What predictions gain once the true label or a score is known, and whether a true label can be right at all."""
+"""The gain of predictions once the true label or a score is known, and whether a true label is possible at all."""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ UNITS: Final[Range] = (0.0, 1.0)  # of scores, unless they have others
 
 @dataclass(frozen=True, kw_only=True)
 class Reward:
-    """What answers are worth: `Site(reward=Reward(...))`, or the table `[reward]` of a network file.
+    """The value of answers: `Site(reward=Reward(...))`, or the table `[reward]` of a network file.
 
     >>> from cosend import Reward
     >>> reward = Reward(confusions={("ill", "well"): 1.0, ("well", "ill"): 0.2})
     >>> [reward("ill", "ill"), reward("ill", "well"), reward("well", "ill")]
     [1.0, 0.8, 0.0]
 
-    confusions  (true label, label that was said) -> what that mistake costs, as a share of a right label; one that is
+    confusions  (true label, prediction) -> the cost of that mistake, as a share of a correct one's value; one that is
                 not named costs all of it
     range       the units of scores, (lowest, highest): they are mapped to [0, 1]
-    function    (label, truth) -> gain in [0, 1], in place of confusions
+    function    (label, truth) -> gain in [0, 1], instead of confusions
     """
 
     confusions: Mapping[tuple[Any, Any], float] | None = None
@@ -81,7 +81,7 @@ class Reward:
 
     @property
     def gain(self) -> Gain:
-        """What labels gain; `right_or_wrong` itself where nothing else is said."""
+        """The gain of labels; `right_or_wrong` itself by default."""
         return right_or_wrong if self.confusions is None and self.function is None else self
 
 

@@ -1,4 +1,4 @@
-"""What a run comes to in a sentence, and its rows in the order in which people read them; for terminal and page."""
+"""The verdict on a run in a sentence, and its rows in the order in which people read them; for terminal and page."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ LEAST_ASKED: Final = 2.0  # percent of the items: below, a peer was only tried
 
 
 def sends(result: Result) -> bool:
-    """Tell whether anything was sent to a peer; otherwise no column says so."""
+    """Tell whether anything was sent to a peer; otherwise there is no column for it."""
     return any(row["sent"] for row in result["rows"])
 
 
@@ -283,7 +283,7 @@ def is_scored(result: Result) -> bool:
 
 
 def what_rewards_are(result: Result) -> str:
-    """Say what the reward of a row counts, and over what it is a mean."""
+    """Say what the reward of a row counts, and which items it averages."""
     gain = "the score of the answer" if is_scored(result) else "1 for a correct prediction"
     if not is_scored(result) and not result.get("is_accuracy", True):
         gain = "what [reward] in the network file says that an answer gains"
@@ -315,7 +315,7 @@ def what_marks_mean(result: Result) -> str:
 
 
 def price(result: Result, cost: float | None) -> str:
-    """Return a cost in money; nothing where nobody says what a right label is worth."""
+    """Return a cost in money; nothing where the value of a correct prediction is unknown."""
     money = result.get("money")
     return f"{cost * money['unit']:,.4g}" if money and cost is not None else ""
 

@@ -15,7 +15,7 @@ labels that are not awaited forever. The baselines:
     best single model  the best model of any site, known in hindsight
     oracle             the best model of every cell, known in hindsight
 
-Labels come as late for all of them as they come for the policy.
+Labels arrive as late for all of them as for the policy.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ Watch = Callable[[int, float], None]  # slots that are done, share of errors so 
 
 
 class Played(NamedTuple):
-    """What one policy did at one site, item by item."""
+    """The decisions of one policy at one site, item by item."""
 
     policy: str
     site: str
@@ -85,7 +85,7 @@ class Played(NamedTuple):
     trained: Floats | None = None  # 1 in a training phase; None for baselines
     explored: Floats | None = None
     counted: Mask = np.ones(0, np.bool_)  # where the label is known
-    gained: Floats | None = None  # None: 1 for a right label, 0 for a wrong one
+    gained: Floats | None = None  # None: 1 for a correct prediction, 0 for an incorrect one
 
     @property
     def gains(self) -> Floats:
@@ -247,7 +247,7 @@ def slices_of(prepared: Prepared) -> int:
 
 
 class Decided(NamedTuple):
-    """What sites with a policy have decided, and their learners afterwards."""
+    """Decisions of sites with a policy, and their learners afterwards."""
 
     policy: PolicyPerSite
     learners: list[Learner]
@@ -261,7 +261,7 @@ class Decided(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What was played: the policy of the file, and other policies."""
+    """The result of playing: the policy of the file, and other policies."""
 
     played: list[Played]
     first: Decided
@@ -276,7 +276,7 @@ def play(
     others: bool = True,
     comparing: Callable[[str], None] | None = None,
 ) -> Outcome:
-    """Play everything: the policy of the file, which is watched, then what it is compared with.
+    """Play everything: the policy of the file, which is watched, then the others.
 
     comparing  is told what is played next, after the policy of the file
     """
@@ -366,7 +366,7 @@ class Row(dict[str, Any]):
 
 
 class Recorded(SeesPart):
-    """A model that was asked about every row of the stream before; it is asked again about a part of one."""
+    """A model that was asked about every row of the stream before; it is now asked about a part of one."""
 
     def __init__(self, model: Classifier, labels: Sequence[Label], sure: Sequence[float]) -> None:
         super().__init__(model)

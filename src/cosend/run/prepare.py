@@ -51,7 +51,7 @@ def no_progress(name: str, done: int, rows: int) -> None:
 
 
 class Predictions(NamedTuple):
-    """What all models say about all rows."""
+    """Opinions of all models about all rows."""
 
     labels: dict[str, Labels]  # by model, if they do not depend on what is played
     sure: dict[str, list[float]]  # by model that never learns: how sure it is of each, not a number where unknown
@@ -76,7 +76,7 @@ def predict_all(
 
     rows   the same as items
     order  [site]: the rows as they arrive there
-    comes  [site]: whether their labels come
+    comes  [site]: whether their labels arrive
     """
     found = _Found(built, rows, table.truths(), progress)
     for site, own, labelled in zip(built.network.sites, order, comes, strict=True):
@@ -114,7 +114,7 @@ class _Found:
         self.learning: set[str] = set()
         self.unknown: dict[str, str] = {}  # why its predictions cannot be known
         self.failing: dict[str, str] = {}  # why it has no prediction for some rows
-        self.paid: dict[str, str] = {}  # what to know of one that says what its answers cost
+        self.paid: dict[str, str] = {}  # a remark on one whose answers have their costs
 
     def ask(self, name: str, model: Classifier, items: Sequence[Any]) -> Predicted:
         """Return what a model says about items, None where it fails."""
@@ -254,7 +254,7 @@ class Prepared(NamedTuple):
     items: Table
     rows: list[dict[str, Any]]  # the items as sites get them
     arrivals: Ints  # [slot, site]: the item that arrives, or NOTHING
-    comes: Mask  # [slot, site]: whether its label comes
+    comes: Mask  # [slot, site]: whether its label arrives
     contexts: Floats  # [arrival, axis]; for a category, codes that all sites share
     places: Ints  # [slot, site]: the row in `contexts` and `right`, or NOTHING
     right: npt.NDArray[np.uint8]  # [arrival, model]; 0 where the prediction is unknown, and everywhere without labels
@@ -283,7 +283,7 @@ class Prepared(NamedTuple):
 
     @property
     def known_by(self) -> str:
-        """What tells how good answers were: labels or scores."""
+        """The truth about answers: labels or scores."""
         return "score" if self.network.is_scored else "label"
 
     @property
@@ -332,7 +332,7 @@ class Prepared(NamedTuple):
         return self.items.known[self.items_of(site)]
 
     def told(self, site: int) -> Mask:
-        """Return for every item of a site whether its label comes there."""
+        """Return for every item of a site whether its label arrives there."""
         told: Mask = self.comes[self.arrivals[:, site] != NOTHING, site]
         return told
 
@@ -358,7 +358,7 @@ class Prepared(NamedTuple):
         return items
 
     def costs(self, site: int) -> Floats:
-        """Return what using each model costs a site: its own cost, or that of the call."""
+        """Return what using each model costs a site: its own cost, or the cost of the call."""
         own = np.array([each.cost for _, _, each in self.network.models()])
         called = np.array(list(self.network.call_costs().values()))[self.owners]
         return np.where(self.owners == site, own, called)

@@ -1,4 +1,4 @@
-"""What a run comes to, as plain data for the terminal, the page and results.json."""
+"""The result of a run, as plain data for the terminal, the page and results.json."""
 
 from __future__ import annotations
 
@@ -84,8 +84,8 @@ def title_of(network: NetworkFile) -> str:
 def models(prepared: Prepared, outcome: Outcome, site: int) -> list[dict[str, Any]]:
     """Return a row for every arm of a site: what the policy used it for, and what a model would earn alone.
 
-    The error is that of the items for which it was used and whose label is known; None if there is none, or if nothing
-    is known of it alone. What an arm that the site learns itself earns alone counts from its first answer on.
+    The error counts the items for which it was used and whose label is known; None if there is none, or if nothing
+    is known about it alone. The reward of a learnt arm alone counts from its first answer on.
     """
     learnt = outcome.first.learnt[site] if outcome.first.learnt else {}
     learner, name = outcome.first.learners[site], prepared.network.sites[site].name
@@ -121,7 +121,7 @@ def why(prepared: Prepared, decided: Decided) -> dict[str, Any]:
     """Return for every site with peers what speaks for asking them, counted in the second half of its items.
 
     That is what a peer gained where it was asked, and what each of the site's own arms would have gained there; and the
-    same for what the site kept. By then a policy has learnt what it can.
+    same for what the site kept. In this half a policy has learnt what it can.
     """
     found = {}
     for site, learner in enumerate(decided.learners):
@@ -170,7 +170,7 @@ def goes_by(prepared: Prepared) -> list[str]:
 
 
 def looked_at(prepared: Prepared, learnt: Decided) -> dict[str, Any]:
-    """Return what a policy did, site by site: its phases, the best arms, the arms it used where, and whom it asked."""
+    """Return what a policy did, site by site: its phases, the best arms, the arms it used where, and its calls."""
     sites = [site.name for site in prepared.network.sites]
     return {
         "phases": {name: phases(learnt.phases[site]) for site, name in enumerate(sites)},
@@ -194,7 +194,7 @@ def phases(own: Ints) -> dict[str, Any]:
 def use(prepared: Prepared, learnt: Decided) -> dict[str, Any]:
     """Return how often each arm was used in every bin of the context, in the second half of a site's items.
 
-    By then a policy has learnt what it can, and uses what it holds for the best. Over time, all items count.
+    In this half a policy has learnt what it can, and uses what it holds for the best. Over time, all items count.
     """
     bins = np.column_stack([scale_and_bins(prepared, axis)[1] for axis in range(len(prepared.axes))])
     found = {}
@@ -386,7 +386,7 @@ def scale_and_bins(prepared: Prepared, axis: int) -> tuple[Scale, Ints]:
 
 
 def _raw(prepared: Prepared, axis: AxisSection) -> Any:
-    """Return the values that came of the feature of an axis, or of a number of a text."""
+    """Return the values of the feature of an axis, or of a number of a text, in the stream."""
     arrived: Any = prepared.arrivals[prepared.arrivals != NOTHING]
     feature = axis.feature or ""
     values = prepared.items.columns[feature][arrived]
@@ -462,9 +462,9 @@ def _over_sites(rows: Rows, policy: str) -> float:
 
 
 def _mean(values: Sequence[Any]) -> Any:
-    """Return the mean of plain data of the same shape, number by number; other values are those of the first.
+    """Return the mean of plain data of the same shape, number by number; other values are from the first.
 
-    None stands for "does not apply" and is left out.
+    None stands for "does not apply" and is skipped.
     """
     values = [each for each in values if each is not None] or values[:1]
     first = values[0]

@@ -1,4 +1,4 @@
-"""What a site tells all others of its traffic, for people who look at the network: to whom it sends how much."""
+"""The traffic that a site reports to all others, for people who watch the network: how much it sends to which peer."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ Name = Annotated[str, Meta(max_length=200)]
 
 
 class Traffic(msgspec.Struct, frozen=True, array_like=True):
-    """What a site has done since its process started."""
+    """Counts of a site since its process started."""
 
     since: float  # when that was, in seconds since 1970
-    kept: Count  # decisions of its own classifiers
+    kept: Count  # decisions of its classifiers
     sent: dict[Name, Count]  # of peers, by name
-    error: Annotated[float, Meta(ge=0, le=1)] | None = None  # of late
+    error: Annotated[float, Meta(ge=0, le=1)] | None = None  # of the newest labels
     reward: Annotated[float, Meta(ge=-1, le=1)] | None = None
     score: Annotated[float, Meta(ge=0, le=1)] | None = None  # where scores come, and not only labels
 

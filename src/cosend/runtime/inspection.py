@@ -1,4 +1,4 @@
-"""What a running site shows of itself: summaries, arms, cells, decisions and events. Nothing here changes anything."""
+"""Views of a running site: summaries, arms, cells, decisions and events. Nothing here changes anything."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Inspection:
         }
 
     def spending(self) -> list[Facts]:
-        """Return how each limit of the budget stands."""
+        """Return the state of each limit of the budget."""
         accounts = self.site.state.accounts
         return [] if accounts is None else [each._asdict() for each in accounts.spending(self.site.setup.money)]
 

@@ -1,7 +1,7 @@
-"""How a running site learns: labels come out of order, repeated, days later, and for decisions it never made.
+"""How a running site learns: labels arrive out of order, repeated, days later, and for decisions it never made.
 
-The same holds for scores, which come where no label is known. What comes in one turn of the loop is learnt together, in
-the order in which it came.
+The same holds for scores, which come where no label is known. Labels and scores of one turn of the loop are learnt
+together, in the order in which they came.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Given(NamedTuple):
 
 
 class Heard(msgspec.Struct):
-    """What became of labels: the ids as they came."""
+    """The results of labels: the ids as they came."""
 
     learnt: list[str]
     duplicate: list[str]  # it has a label already
@@ -235,9 +235,9 @@ class Labelling:
         return ids if len(learner.still_pending(ids)) == len(ids) else None
 
     def _waiting(self, ids: Collection[int]) -> tuple[set[int], set[int]]:
-        """Return those of the ids whose decision is made and pending, and those that are in flight.
+        """Return the ids whose decision is made and pending, and the ids that are in flight.
 
-        An answer for a peer is neither: its label comes from there.
+        An answer for a peer is neither: the peer sends its label.
         """
         learner = self.state.learner
         notes, both = learner.registry.notes, zip(ids, learner.find([*ids]), strict=True)

@@ -27,7 +27,7 @@ from cosend.server.connections import Connection
 from cosend.server.routes import Pages, Service
 
 SWITCH_S: Final = 0.0005  # a thread yields to another after this time; the default is ten times longer
-# Collections by default would cost 10% of the time. What is pending is not looked at by any of them.
+# Collections by default would cost 10% of the time. None of them looks at pending decisions.
 COLLECT_AFTER: Final = (50_000, 20, 100)
 SHUTDOWN_S: Final = 10
 MAX_CONNECTIONS: Final = 4_096

@@ -1,4 +1,4 @@
-"""Metrics for Prometheus. The site counts; its counts are read when somebody asks."""
+"""Metrics for Prometheus. The site counts; its counts are read on request."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What a site and its clients say to each other: requests, replies and routes, for the server and the client alike.
+"""Messages between a site and its clients: requests, replies and routes, for the server and the client alike.
 
 Everything here is msgspec's: bodies are decoded into these structs, the OpenAPI description is made from them, and the
-client returns them. What a newer service adds to a reply is ignored.
+client returns them. Additions of a newer service to a reply are ignored.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Items(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Truth(msgspec.Struct, forbid_unknown_fields=True, gc=False):
-    """What is known about a decision: its true label, or what its answer was worth."""
+    """The feedback on a decision: its true label, or the value of its answer."""
 
     id: Id
     label: Scalar | msgspec.UnsetType = msgspec.UNSET
@@ -171,13 +171,13 @@ class LabelReceipt(msgspec.Struct, kw_only=True):
             getattr(self, name).extend(getattr(other, name))
 
     def outcome(self) -> LabelOutcome:
-        """Return what became of the only label."""
+        """Return the result of the only label."""
         outcomes: tuple[LabelOutcome, ...] = get_args(LabelOutcome)
         return next((outcome for outcome in outcomes if getattr(self, outcome)), "unknown")
 
 
 class Estimate(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known about an arm in a cell."""
+    """The knowledge about an arm in a cell."""
 
     mean_reward: float
     reward_count: int
@@ -379,7 +379,7 @@ class Health(msgspec.Struct):
 
 
 class Problem(msgspec.Struct):
-    """What went wrong, as RFC 9457 describes it."""
+    """An error, as RFC 9457 describes it."""
 
     type: str = "about:blank"
     title: str = ""

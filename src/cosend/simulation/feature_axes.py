@@ -1,4 +1,4 @@
-"""A simulation in which sites watch every feature: which features get axes when, and where all items lie on them.
+"""A simulation in which sites watch every feature: which features get axes when, and the places of all items on them.
 
 Both follow from the items of a site alone, so they are computed before the simulation starts. It stops where new axes
 come, and decisions that are pending there get more views, as they do in a site.
@@ -30,7 +30,7 @@ class AxisSchedule:
 
     learner: Learner
     steps: Steps = field(default_factory=list)
-    points: Floats | None = None  # [item, axis]: where all items lie on them
+    points: Floats | None = None  # [item, axis]: the places of all items on them
 
     @property
     def next_at(self) -> int:
@@ -88,7 +88,7 @@ def precompute(learners: Sequence[Learner], features: Sequence[Mapping[str, Any]
             )
     if len(items) and (items[0] < 0).any():
         raise NetworkError("every site must get an item in the first slot, to find out which features there are")
-    found = dict[bytes, tuple[Steps, Floats]]()  # by stream: that of all sites is often the same
+    found = dict[bytes, tuple[Steps, Floats]]()  # by stream: all sites often have the same
     schedules = []
     for site, learner in enumerate(learners):
         stream = items[items[:, site] >= 0, site]

@@ -54,7 +54,7 @@ def simulate(
     """Run all sites over their streams; afterwards the learners are as if they had seen every item one by one.
 
     contexts  [item, axis]
-    gains     [item, function]: the models of the first learner, then those of the second, ...
+    gains     [item, function]: the models of the first learner, then of the second, ...
     items     [slot, site]: which item arrives where, -1 for none; by default every item, in order, at every site
     delay     slots until a label is known: 0 is at once, before the next site chooses; 1 before the next slot; an array
               [slot, site] gives every label its own delay, and -1 where it never comes
@@ -106,7 +106,7 @@ def simulate(
 
 
 def labels_in_order(delays: Ints, items: Ints, memo_width: int) -> Labels:
-    """Return when labels come: those of one slot in the order of their items, then of their sites."""
+    """Return when labels arrive: in one slot in the order of their items, then of their sites."""
     longest = min(int(delays.max(initial=0)), len(items))  # those after the end have a place each
     ring = 1 << longest.bit_length()  # a power of two above the longest delay
     pending = np.zeros((ring, items.shape[1], PENDING_COLUMNS), np.int64)

@@ -1,8 +1,8 @@
 """Links over NATS: a broker, or a whole net of them, joins sites on any machines.
 
 Every site is a service of the NATS services framework: `nats micro ls` lists the sites, `nats micro info` tells what
-they announce, and `nats micro stats` how much they answer. A site listens to subjects of its own, and whoever sends is
-the last word of the subject:
+they announce, and `nats micro stats` how much they answer. A site listens to its own subjects, and the sender is the
+last word of the subject:
 
     NETWORK.SITE.call.CALLER    and the same with report and post
     NETWORK.SITE.here, .left    hints to look for peers now, and that one is gone
@@ -11,10 +11,10 @@ the last word of the subject:
 A site and its workers do the same among themselves under NETWORK.SITE.workers, as the service NETWORK-workers.
 
 So a broker that lets a site publish to NETWORK.*.*.SITE and NETWORK.SITE.* only, and subscribe to its own subjects,
-vouches for who calls. Brokers say at once if nobody listens to a subject. nats-py reconnects by itself, but keeps
+vouches for the caller. Brokers say at once if a subject has no subscriber. nats-py reconnects by itself, but keeps
 callers of a dead broker waiting for their deadline: here they fail at once. It also closes a dead connection before it
 opens another, which takes for ever if that one still has something to send. So a link that has heard nothing for some
-seconds begins anew.
+seconds starts over.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class _Everywhere(Client):
     """
 
     async def subscribe(self, subject: str, queue: str = "", *options: Any, **more: Any) -> Subscription:
-        """Listen to a subject, beside all others that do."""
+        """Listen to a subject, in addition to all others that do."""
         return await super().subscribe(subject, "", *options, **more)
 
     def abort(self) -> None:
@@ -137,7 +137,7 @@ class NatsLink(Link):
                 await self._drop_client()
 
     def tell(self, news: str) -> None:
-        """Let all sites know some news: they stand in what this site says of itself whenever it is asked."""
+        """Send news to all sites: they are part of this site's announcement whenever it is asked."""
         self._announced[NEWS] = news
 
     async def close(self) -> None:
@@ -160,7 +160,7 @@ class NatsLink(Link):
         await self._settle()
 
     async def _stay_connected(self, connect: dict[str, Any]) -> None:
-        """Connect, and begin anew whenever nats-py has given up, has failed in some other way, or gets nowhere."""
+        """Connect, and start over whenever nats-py has given up, has failed in some other way, or gets nowhere."""
         loop = asyncio.get_running_loop()
         while True:
             attempt = loop.create_task(self._connect_until_closed(connect))
@@ -214,7 +214,7 @@ class NatsLink(Link):
         client, self._client, self._service = self._client, None, None
         self._ready.clear()
         if client is not None:
-            # A task of its own, because it may end as if it were cancelled.
+            # Apart, because it may end as if it were cancelled.
             closing = asyncio.get_running_loop().create_task(client.close())
             await asyncio.wait({closing}, timeout=CLOSE_S)  # a broker that hangs in the middle of TLS never lets go
             await end_tasks([closing])
@@ -263,7 +263,7 @@ class NatsLink(Link):
         raise self._twin()
 
     def _beware_of_twin(self, site: str, service: str) -> None:
-        """Warn of another site of this name: both were there, apart, when one of them was connected again."""
+        """Warn of another site of this name: both were there, apart, when one of them reconnected."""
         if site == self.site and self._service is not None and service != self._service.id:
             self._note(self._twin())
 
@@ -310,7 +310,7 @@ class NatsLink(Link):
             await request.respond(answer)
 
     def subject(self, *parts: str) -> str:
-        """Return a subject of this network; what is said of a site may be *."""
+        """Return a subject of this network; the name of a site may be *."""
         return ".".join([self.options.subjects, *(part if part == "*" else token(part) for part in parts)])
 
     async def _send(self, key: str, what: What, peer: str, data: bytes) -> None:
