@@ -226,7 +226,7 @@ async def test_a_decision_costs_what_its_arm_cost_when_it_was_chosen(tmp_path: P
 async def test_scores_are_told_where_labels_would_be_and_costs_in_money(tmp_path: Path) -> None:
     setup = a_setup(costs={"any": 0.1}, money=Money(0.02, "USD"), learnt=False)
     async with running(setup, tmp_path) as site, Caller(site) as client:
-        await client.decide("a", "b", "c")
+        await client.decide("a", "b", "c", None)
         told = await client.ask("/v1/labels", {"labels": [{"id": "a", "score": 0.25}, {"id": "b", "score": 0.75}]})
         assert (told["learnt"], told["missing"]) == (["a", "b"], [])
         summary = await client.summary()
@@ -252,7 +252,9 @@ async def test_scores_are_told_where_labels_would_be_and_costs_in_money(tmp_path
         for labels, words in (
             ([{"id": "c"}], "one of `label`, `score` and `scores`"),
             ([{"id": "c", "label": "ill", "score": 1}], "one of `label`, `score` and `scores`"),
-            ([{"id": "c", "score": 2}], "must be a number from 0 to 1, got 2"),
+            ([{"id": "c", "score": 2}], "the score of decision 'c' of site 'north' must be a number from 0 to 1, got 2"),
+            ([{"id": "d-4", "score": 2}], "the score of decision 'd-4' of site 'north' must be"),
+            ([{"id": "c", "scores": {"any": 1}}], "decision 'c' of site 'north' needs a score for 'young'"),
             ([{"id": "c", "score": "high"}], "Expected `float | null`"),
             ([{"id": "c", "score": 1, "price": 0.03}], "the price of decision 'c' must be a number from 0 to the unit"),
             ([{"id": "c", "score": 1, "price": 0.01, "cost": 0.5}], "given without a cost"),

@@ -153,6 +153,8 @@ def scores_of(
 
 # Whether a true label is one that some arm could have given
 
+ENOUGH_WRONG: Final = 5  # labels that equal no answer
+
 
 class LabelCheck:
     """Compares true labels with those that arms can give: if none can, every item would silently count as wrong.
@@ -191,3 +193,41 @@ def _wrong(truth: Any, known: frozenset[Any] | None, kinds: Collection[str]) -> 
     except TypeError:  # one that cannot be hashed is none of those that can
         possible = False
     return None if possible else f"the arms can say {', '.join(sorted(map(repr, known or ())))}"
+
+
+class FreeTextCheck:
+    """Warns once if true labels come where arms answer with free text, none of which will ever equal a label.
+
+    It never refuses one: a label that no arm has said so far may be a rare class.
+    """
+
+    def __init__(self) -> None:
+        self.is_over = False
+        self._said = set[str]()
+        self._wrong = 0
+
+    def check(self, truths: Sequence[Any], said: Callable[[int], Collection[Any]], why: str, where: Where) -> None:
+        """Compare labels, None for a score, with what arms have said; warns at once if it is known `why` scores fit.
+
+        Else it warns if the first labels equal no answer, and no answer comes twice. A label that some arm has said, or
+        that is not text, ends it.
+        """
+        for n, truth in enumerate(truths):
+            answers = () if truth is None else said(n)
+            if not answers:
+                continue
+            is_text = all(isinstance(each, str) for each in (truth, *answers))
+            if not is_text or truth in answers or not (why or self._said.isdisjoint((truth, *answers))):
+                self.is_over = True
+                return
+            self._said.update(answers)
+            self._wrong += 1
+            if why or self._wrong == ENOUGH_WRONG:
+                self.is_over = True
+                self._warn(truth, why or f"no answer to the first {ENOUGH_WRONG} labelled items came twice", where(n))
+                return
+
+    def _warn(self, truth: str, why: str, where: str) -> None:
+        wrong = f"the true label {shown(truth)} of {where} equals no answer, and {why}: it counts as wrong for every arm"
+        allowed = "where answers are free text, send a score, or set a reward function"
+        warnings.warn(f"{wrong}; {allowed}", LabelWarning, stacklevel=levels_to_the_user())
