@@ -72,7 +72,7 @@ async def test_opinions_in_the_context_survive_a_kill(tmp_path: Path) -> None:
         shown = await Inspection(node).decision(new.id)
         assert shown["context"][:3] == [0.25, shown["context"][1], None]
         assert shown["context"][1] in ("ill", "well")
-        assert {*Inspection(node).summary()["weights"]} & {"confidence of sure", "what stack says", "none"}
+        assert {*Inspection(node).summary()["weights"]} & {"confidence of sure", "what stack says", "no feature"}
         await check_folds(node)
         assert verify(events_of(node)) == []
         view = SiteView(node)
