@@ -91,7 +91,11 @@ def test_a_stream_may_lack_truths() -> None:
 def test_a_pipe_says_of_each_line(tmp_path: Path) -> None:
     write_network(tmp_path)
     blank: list[dict[str, Any]] = [{"label": None}, {"score": None}, {"scores": {"young": None}}]
-    lines = [{"features": {"age": 20}, "id": "a"}, *({"id": "a", **each} for each in blank), {"id": "a", "label": "ill"}]
+    lines = [
+        {"features": {"age": 20}, "id": "a"},
+        *({"id": "a", **each} for each in blank),
+        {"id": "a", "label": "ill"},
+    ]
     given = "".join(json.dumps(line) + "\n" for line in lines)
     done = cosend("classify", "network.toml", "--site", "north", folder=tmp_path, given=given)
     answers = [json.loads(line) for line in done.stdout.splitlines()]

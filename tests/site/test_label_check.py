@@ -132,7 +132,7 @@ def test_a_label_with_something_in_it_that_cannot_be_hashed_is_none_of_those_tha
 
 
 def answering(**options: Any) -> Site:
-    """A site whose models never say the same twice."""
+    """Return a site whose models never say the same twice."""
     models = {"short": lambda item: f"It is {item['x']}.", "long": lambda item: f"The answer must be {item['x']}."}
     return Site("desk", classifiers=models, context=Feature("x", range=(0, 99)), **options)
 

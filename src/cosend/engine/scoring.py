@@ -108,6 +108,12 @@ def _in_units(score: Any, units: Range, where: str) -> float:
     return float(score) if units == UNITS else min(1.0, (float(score) - low) / (high - low))
 
 
+def as_score(gain: float, units: Range) -> float:
+    """Return a gain in [0, 1] as a score in its units, as people see it."""
+    low, high = units
+    return gain if units == UNITS else float(f"{low + gain * (high - low):.12g}")
+
+
 # Labels
 
 
@@ -228,6 +234,8 @@ class FreeTextCheck:
                 return
 
     def _warn(self, truth: str, why: str, where: str) -> None:
-        wrong = f"the true label {shown(truth)} of {where} equals no answer, and {why}: it counts as wrong for every arm"
+        wrong = (
+            f"the true label {shown(truth)} of {where} equals no answer, and {why}: it counts as wrong for every arm"
+        )
         allowed = "where answers are free text, send a score, or set a reward function"
         warnings.warn(f"{wrong}; {allowed}", LabelWarning, stacklevel=levels_to_the_user())
