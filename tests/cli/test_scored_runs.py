@@ -64,7 +64,7 @@ def test_a_recording_of_scores_is_played_and_nothing_in_it_is_an_error(tmp_path:
     assert (result["known_by"], result["money"]) == ("score", {"unit": 0.02, "currency": "USD"})
     rows = {row["policy"]: row for row in result["overall"]}
     assert all(row["error"] is None and 3 < row["score"] < 10 for row in rows.values())  # in the units of the file
-    for row in rows.values():
+    for row in result["rows"]:
         assert row["mean_reward"] == pytest.approx(row["score"] / 10 - row["cost"] / 300)
     assert rows["MixedViews"]["mean_reward"] > rows["best single model"]["mean_reward"] - 0.05
     assert {"previous label", "commonest label"}.isdisjoint(rows)

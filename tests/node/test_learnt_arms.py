@@ -214,3 +214,12 @@ async def test_a_fit_that_fails_is_tried_again_after_the_next_label(
         await played(node, 1)
         await until(lambda: node.state.learnt.trees() is not None)
         await check_folds(node)
+
+
+async def test_what_an_arm_has_learnt_from_is_counted_like_the_labels_of_others(tmp_path: Path) -> None:
+    """What scores it fades, and is never much: that is no number for people."""
+    async with running(setup_of(models(), score_local="all"), tmp_path) as node:
+        await played(node, 60)
+        arms = {arm["name"]: arm for arm in Inspection(node).arms()}
+        assert {arm["labels"] for arm in arms.values()} == {120}
+        assert arms["stack"]["weight"] < 60 < arms["young"]["weight"]
