@@ -222,4 +222,4 @@ async def test_what_an_arm_has_learnt_from_is_counted_like_the_labels_of_others(
         await played(node, 60)
         arms = {arm["name"]: arm for arm in Inspection(node).arms()}
         assert {arm["labels"] for arm in arms.values()} == {120}
-        assert arms["stack"]["weight"] < 60 < arms["young"]["weight"]
+        assert arms["stack"]["mean_over"] <= 50 < arms["young"]["mean_over"] == 120

@@ -23,7 +23,7 @@ FACTS: dict[str, Any] = {
 ARM: dict[str, Any] = {
     "name": "young", "kind": "local", "cost": 0.0, "price": None, "paused": False, "present": True, "refused": None,
     "breaker": "closed", "failures": 0, "last_failure": None, "decisions": {"exploit": 3}, "labels": 100,
-    "mean_gain": 0.9, "mean_score": 0.9, "weight": 100.0, "seconds_per_item": 0.002, "learnt": None,
+    "mean_gain": 0.9, "mean_score": 0.9, "mean_over": 100, "seconds_per_item": 0.002, "learnt": None,
 }  # fmt: skip
 
 

@@ -189,7 +189,7 @@ def render_parts(snapshot: Snapshot) -> dict[str, str]:
 
 def _arm_row(arm: Facts, look: Look, total: int) -> Facts:
     used, mean = sum(arm["decisions"].values()), arm["mean_gain"]
-    low, high = (0.0, 0.0) if mean is None else interval(min(1.0, max(0.0, mean)), arm["weight"])
+    low, high = (0.0, 0.0) if mean is None else interval(min(1.0, max(0.0, mean)), arm["mean_over"])
     share = used / total if total else 0.0
     return {**arm, "look": look, "state": state_of(arm), "used": used, "share": share, "low": low, "high": high}
 

@@ -117,7 +117,7 @@ class Inspection:
                     "last_failure": site.counts.last_failures.get(name),
                     "decisions": by_phase,
                     "labels": learnt[name].labels if name in learnt else math.ceil(counts[number]),
-                    "weight": float(counts[number]),
+                    "mean_over": math.ceil(counts[number]),
                     "mean_gain": mean,
                     "mean_score": self.as_score(mean),
                     "seconds_per_item": self._seconds_per_item(name),
