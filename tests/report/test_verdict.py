@@ -14,8 +14,8 @@ from cosend.report.verdict import (
     more,
     setting,
     verdict,
-    what_marks_mean,
     what_costs_are,
+    what_marks_mean,
     what_rewards_are,
     why,
 )

@@ -239,9 +239,7 @@ class Arm(msgspec.Struct, frozen=True, kw_only=True):
         int, Meta(description="the labels and scores that scored it; for a learnt arm, the labels that it learnt from")
     ]
     mean_gain: Annotated[float | None, Meta(description="its mean gain, in [0, 1], before costs")]
-    mean_over: Annotated[
-        int, Meta(description="over how many labels and scores; for a learnt arm at most 50, because old ones fade")
-    ]
+    mean_over: Annotated[int, Meta(description="over how many labels and scores; for a learnt arm, old ones fade")]
     seconds_per_item: float | None
 
 
