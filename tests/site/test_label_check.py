@@ -31,7 +31,8 @@ def test_text_where_the_models_say_numbers_is_a_warning_once() -> None:
     site = a_site()
     made = site.classify_many([{"x": 0.1}] * 3)
     with pytest.warns(
-        LabelWarning, match="'lab' could have given the true label '1': it is text, and the arms say a number"
+        LabelWarning,
+        match="'lab' could have given the true label '1' of decision 1: it is text, and the arms say a number",
     ):
         site.learn(made[0], "1")
     with warnings.catch_warnings():
@@ -60,7 +61,7 @@ def test_a_strict_site_refuses_such_a_label_and_stays_as_it_was() -> None:
     made = site.classify_many([{"x": 0.1}] * 2)
     before = str(site.state())
     for _ in range(2):
-        with pytest.raises(LabelError, match="no arm of site 'lab' could have given the true label '1'"):
+        with pytest.raises(LabelError, match="no arm of site 'lab' could have given the true label '1' of decision 2"):
             site.learn_many(made, [1, "1"])
     assert str(site.state()) == before
     site.learn_many(made, [1, 1])
@@ -75,7 +76,9 @@ def test_a_class_that_no_fitted_model_knows_is_found_out() -> None:
     models = {"tree": fitted(["a", "b"]), "small": SeesOnly(fitted(["b", "c"]), ["x"])}
     site = a_site(classifiers=models, strict_labels=True)
     decision = site.classify({"x": 0.1})
-    with pytest.raises(LabelError, match="could have given the true label 'd': the arms can say 'a', 'b', 'c'"):
+    with pytest.raises(
+        LabelError, match="could have given the true label 'd' of decision 1: the arms can say 'a', 'b', 'c'"
+    ):
         site.learn(decision, "d")
     site.learn(decision, "c")
 
@@ -124,8 +127,11 @@ def test_which_kinds_arms_have_given_is_known_after_a_restart(tmp_path: Path) ->
 
 def test_a_label_with_something_in_it_that_cannot_be_hashed_is_none_of_those_that_are_known() -> None:
     strict = LabelCheck("lab", strict=True)
-    with pytest.raises(LabelError, match=r"could have given the true label \(1, \[\]\): the arms can say \(1, 2\)"):
-        strict.check([(1, [])], frozenset({(1, 2)}), LabelKinds({"a tuple"}))
+    with pytest.raises(
+        LabelError,
+        match=r"could have given the true label \(1, \[\]\) of decision 7: the arms can say \(1, 2\)",
+    ):
+        strict.check([(1, [])], frozenset({(1, 2)}), LabelKinds({"a tuple"}), [7])
 
 
 # Answers that are free text

@@ -1025,7 +1025,7 @@ class Engine:
         gains, scores = self._gains(notes, truths, where)
         if self.reward is right_or_wrong:  # else labels need not be compared with what arms say
             peers = self.state.learner.arms.peers
-            self.label_check.check(known, None if peers else self.known_labels, self.state.kinds)
+            self.label_check.check(truths, None if peers else self.known_labels, self.state.kinds, called)
             if known and not self.free_text_check.is_over:
                 why = "its models answer with free text" if self.free_text else ""
                 why = why or ("its scores have a range" if self.units != UNITS else "")

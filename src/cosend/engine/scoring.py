@@ -172,17 +172,24 @@ class LabelCheck:
         self.site, self.strict = site, strict
         self._warned = False
 
-    def check(self, truths: Sequence[Any], known: frozenset[Any] | None, given: LabelKinds) -> None:
-        """Warn or raise if a true label is of a kind that no arm has given, or not one that arms can give."""
+    def check(
+        self, truths: Sequence[Any], known: frozenset[Any] | None, given: LabelKinds, called: Sequence[Any]
+    ) -> None:
+        """Warn or raise if a true label is of a kind that no arm has given, or not one that arms can give.
+
+        truths  None for a score
+        called  what the decisions are called
+        """
         if self._warned and not self.strict:
             return
-        for truth in () if known is None and given.types.issuperset(map(type, truths)) else truths:
-            wrong = _wrong(truth, known, given.kinds)
+        for n, truth in enumerate(() if known is None and given.types.issuperset(map(type, truths)) else truths):
+            wrong = None if truth is None else _wrong(truth, known, given.kinds)
             if wrong is not None:
-                self._complain(truth, wrong)
+                self._complain(truth, wrong, called[n])
 
-    def _complain(self, truth: Any, wrong: str) -> None:
-        sentence = f"no arm of site {self.site!r} could have given the true label {shown(truth)}: {wrong}"
+    def _complain(self, truth: Any, wrong: str, called: Any) -> None:
+        label = f"the true label {shown(truth)} of decision {called}"
+        sentence = f"no arm of site {self.site!r} could have given {label}: {wrong}"
         if self.strict:
             raise LabelError(sentence)
         self._warned = True
