@@ -141,7 +141,8 @@ class Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop: the live pages, the connections, the requests, and then the site."""
         if self.error is None:
-            LOG.info("stopping, after %s; press Ctrl-C again to stop at once", self._awaited())
+            again = "; press Ctrl-C again to stop at once" if self._interrupted else ""
+            LOG.info("stopping, after %s%s", self._awaited(), again)
         if self._pages is not None:
             self._pages.close()
         await super().shutdown(sockets)

@@ -236,7 +236,7 @@ class Arm(msgspec.Struct, frozen=True, kw_only=True):
     last_failure: str | None
     decisions: Annotated[dict[str, int], Meta(description="by phase, since the process started")]
     labels: Annotated[
-        int, Meta(description="the labels and scores that scored it; for a learnt arm, the labels that it learnt from")
+        int, Meta(description="the labels and scores that scored it; for a learnt arm, the labels that it learns from")
     ]
     mean_gain: Annotated[float | None, Meta(description="its mean gain, in [0, 1], before costs")]
     mean_over: Annotated[int, Meta(description="over how many labels and scores; for a learnt arm, old ones fade")]
