@@ -188,8 +188,8 @@ class LabelCheck:
                 self._complain(truth, wrong, called[n])
 
     def _complain(self, truth: Any, wrong: str, called: Any) -> None:
-        label = f"the true label {shown(truth)} of decision {called}"
-        sentence = f"no arm of site {self.site!r} could have given {label}: {wrong}"
+        could = f"no arm of site {self.site!r} could have given the true label {shown(truth)} of decision {called}"
+        sentence = f"{could}: {wrong}"
         if self.strict:
             raise LabelError(sentence)
         self._warned = True
