@@ -174,12 +174,12 @@ def _shared_out(views: Sequence[View]) -> Sequence[View]:
 
 
 def name_of_view(view: View, axes: Sequence[str]) -> str:
-    """Return the name of a view: of its axes, "none" without any, or what a pattern or a sum is."""
+    """Return the name of a view: of its axes, "no feature" without any, or what a pattern or a sum is."""
     if view.is_pattern:
         return "who was right last"
     if view.is_sum:
-        return "all added up"
-    return " + ".join(axes[axis] for axis in view.axes) or "none"
+        return "features added up"
+    return " + ".join(axes[axis] for axis in view.axes) or "no feature"
 
 
 def _joined(one: View, other: View) -> View:

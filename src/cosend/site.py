@@ -88,6 +88,7 @@ from cosend.models.adapters import (
     Classifier,
     Predicted,
     all_known_labels,
+    all_say_free_text,
     as_classifier,
     known,
     plain,
@@ -654,6 +655,7 @@ class Site:
 
     def _look_at_models(self) -> None:
         self.engine.known_labels = all_known_labels(self.classifiers.values())
+        self.engine.free_text = all_say_free_text(self.classifiers.values())
         self.engine.learning = frozenset(name for name, model in self.classifiers.items() if model.learns)
 
     # Being a peer

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from cosend.config.network_file import NetworkFile
+    from cosend.engine.scoring import Range
     from cosend.report.verdict import Row
     from cosend.run.prepare import Prepared
 
@@ -155,7 +156,7 @@ class Bar:
         self._progress, self._streams = progress, streams
         self._task = progress.add_task("", total=None, words="")
         self._before, self._items, self._start = 0, 0, 0.0
-        self.is_scored = False  # there are no labels
+        self.units: Range | None = None  # of scores; None where there are labels
         self._stream, self._what, self._words = "", "", ""
         self._said, self._said_at = ("", ""), time.monotonic()
 
@@ -181,7 +182,11 @@ class Bar:
     def reached(self, items: int, errors: float) -> None:
         speed = items / max(1e-9, time.perf_counter() - self._start)
         counts = f"{items:,} of {self._items:,} items, " if self._progress.disable else ""
-        how_good = f"mean score {1 - errors:.3f}" if self.is_scored else f"error rate {100 * errors:.1f}%"
+        how_good = f"error rate {100 * errors:.1f}%"
+        if self.units is not None:
+            from cosend.engine.scoring import as_score
+
+            how_good = f"mean score {as_score(1 - errors, self.units):.3f}"
         self._show(f"{counts}{how_good}, {speed:,.0f} items/s", items)
 
     def _end(self) -> None:
@@ -219,7 +224,7 @@ def play_all(networks: Sequence[NetworkFile], folder: Path, console: Console) ->
             for number, network in enumerate(networks):
                 bar.begin(number, "predictions of all models")
                 prepared = prepare(network, folder, bar.asking)
-                bar.is_scored = network.is_scored
+                bar.units = prepared.units
                 bar.begin(number, "routing", int((prepared.places >= 0).sum()))
                 result, stopped = play_one(prepared, bar, first_of=0 if done else len(networks))
                 done.append(result)

@@ -66,6 +66,7 @@ from cosend.engine.needs import (
 from cosend.engine.scoring import (
     NO_GAIN,
     UNITS,
+    FreeTextCheck,
     Gain,
     LabelCheck,
     Reward,
@@ -188,6 +189,7 @@ class Engine:
     learns_from   which labels a model that learns gets: "all", or those of items that it was "used" for
     learning      the local models that learn
     known_labels  all labels that local models can give, None if that is not known
+    free_text     whether all that local models say is free text, as far as that is known
     back_off      how long arms are skipped that keep failing, in the driver's time
     in_order      when a peer must report before an item can be chosen, later items of the batch wait: batches then
                   give the same decisions as one item at a time
@@ -204,6 +206,7 @@ class Engine:
         learns_from: LearnsFrom = "all",
         learning: Collection[str] = (),
         known_labels: frozenset[Any] | None = None,
+        free_text: bool = False,
         strict_labels: bool = False,
         back_off: BackOff = IN_ITEMS,
         in_order: bool = True,
@@ -213,9 +216,9 @@ class Engine:
     ) -> None:
         self.state, self.retries, self.learns_from = state, retries, learns_from
         self.reward, self.units = (reward.gain, reward.range) if isinstance(reward, Reward) else (reward, UNITS)
-        self.learning, self.known_labels = frozenset(learning), known_labels
+        self.learning, self.known_labels, self.free_text = frozenset(learning), known_labels, free_text
         self.in_order, self.report_limit = in_order, report_limit
-        self.label_check = LabelCheck(state.name, strict=strict_labels)
+        self.label_check, self.free_text_check = LabelCheck(state.name, strict=strict_labels), FreeTextCheck()
         self.breakers, self.counts = Breakers(back_off), Counts() if counts is None else counts
         self.now = 0.0  # the driver's time: set before a verb is called
         self.at: float | None = None  # the time of day in seconds, for a budget by the hour: set with the other
@@ -999,23 +1002,44 @@ class Engine:
     # True labels
 
     def check_labels(
-        self, ids: Sequence[int], truths: Sequence[Any], given: Sequence[Score | None] | None = None
+        self,
+        ids: Sequence[int],
+        truths: Sequence[Any],
+        given: Sequence[Score | None] | None = None,
+        names: Sequence[str] | None = None,
     ) -> tuple[list[Note], list[float], dict[str, list[float]]]:
         """Return the notes on decisions, what they gain and what opinions gain; raises if a label is bad.
 
         given  scores, where they came instead of labels, which are None there
+        names  what clients call the decisions, for messages; None: by their ids
         """
         notes = self.state.notes_of(ids)
         known = truths if given is None else [truth for truth in truths if truth is not None]
         for axis in self.state.encoder.axes:
             axis.check_labels(known)
-        gains, scores = self._gains(notes, truths, lambda n: f"decision {ids[n]} of site {self.state.name!r}")
+        called: Sequence[Any] = ids if names is None else [*map(repr, names)]
+
+        def where(n: int) -> str:
+            return f"decision {called[n]} of site {self.state.name!r}"
+
+        gains, scores = self._gains(notes, truths, where)
         if self.reward is right_or_wrong:  # else labels need not be compared with what arms say
             peers = self.state.learner.arms.peers
-            self.label_check.check(known, None if peers else self.known_labels, self.state.kinds)
+            self.label_check.check(truths, None if peers else self.known_labels, self.state.kinds, called)
+            if known and not self.free_text_check.is_over:
+                why = "its models answer with free text" if self.free_text else ""
+                why = why or ("its scores have a range" if self.units != UNITS else "")
+                self.free_text_check.check(truths, lambda n: self._said_by_models(ids[n], notes[n]), why, where)
         if given is not None:
-            self._score_by_hand(ids, notes, given, gains, scores)
+            self._score_by_hand(ids, notes, given, gains, scores, where)
         return notes, gains, scores
+
+    def _said_by_models(self, id_: int, note: Note) -> list[Any]:
+        """Return what arms said about an item, without those that the site learns itself: these repeat labels."""
+        learner, learnt = self.state.learner, self.state.learnt.kinds
+        ((arm, _, _),) = learner.find([id_])
+        both = zip((learner.arms.names[arm], *note.models), (note.label, *note.said), strict=True)
+        return [said for model, said in both if said is not None and model not in learnt]
 
     def _score_by_hand(
         self,
@@ -1024,6 +1048,7 @@ class Engine:
         given: Sequence[Score | None],
         gains: list[float],
         scores: dict[str, list[float]],
+        where: Where,
     ) -> None:
         """Enter scores that were given: of the arm, and of free local models where labels score these."""
         learner = self.state.learner
@@ -1031,9 +1056,9 @@ class Engine:
         for n, (score, (arm, _, _)) in enumerate(zip(given, learner.find(ids), strict=True)):
             if score is None:
                 continue
-            used, where = arms.names[arm], f"decision {ids[n]} of site {self.state.name!r}"
+            used = arms.names[arm]
             score = self._as_others_said(score, used, notes[n])
-            found = gains_by_arm(score, used, arms.names, self.units, where)
+            found = gains_by_arm(score, used, arms.names, self.units, where(n))
             gain = found.pop(used)
             gains[n] = NO_GAIN if notes[n].label is None else gain
             for model, cost in arms.own.items() if found and every else ():
@@ -1056,14 +1081,15 @@ class Engine:
         costs: Sequence[float | None] | None = None,
         given: Sequence[Score | None] | None = None,
         *,
+        names: Sequence[str] | None = None,
         counted: bool = True,
     ) -> Scored:
         """Learn the true labels of the site's own decisions, or scores; a bad one among them changes nothing.
 
-        given    as in `check_labels`
-        counted  whether they are counted as labels of decisions; labels of a recording are not
+        given, names    as in `check_labels`
+        counted         whether they are counted as labels of decisions; labels of a recording are not
         """
-        notes, gains, scores = self.check_labels(ids, truths, given)
+        notes, gains, scores = self.check_labels(ids, truths, given, names)
         learnt = self.state.learnt
         end = learnt.end_of_run(notes, 0) if learnt else len(ids)
         if end == len(ids):

@@ -167,6 +167,7 @@ class Fixed:
 
     learns = False
     all_labels: Sequence[Label] | None = None  # that it can give, if that is known
+    says_free_text = False
 
     def learn(self, item: Item, label: Label) -> None:
         """Learn nothing."""
@@ -404,6 +405,12 @@ def all_known_labels(classifiers: Iterable[Classifier]) -> frozenset[Label] | No
     found = [*map(known_labels, classifiers)]
     known = [labels for labels in found if labels is not None]
     return frozenset().union(*known) if found and len(known) == len(found) else None
+
+
+def all_say_free_text(classifiers: Iterable[Classifier]) -> bool:
+    """Tell whether all classifiers, at least one, are known to answer with free text."""
+    found = [isinstance(each, Fixed) and each.says_free_text for each in classifiers]
+    return bool(found) and all(found)
 
 
 def plain(label: Label) -> Label:

@@ -188,6 +188,7 @@ class Endpoint(Fixed):
         self.features, self.hide = features, frozenset(hide)
         self.in_flight, self.all_labels = self.options.in_flight, self.options.labels
         self.limit_s = limit_of(model) if self.options.limit_s is None else self.options.limit_s
+        self.says_free_text = WIRES[kind] is Chat and self.options.labels is None and self.options.parse is None
         url = model.partition(":")[2].partition("#")[0]
         self._wire: Wire = WIRES[kind](self.options, model.partition("#")[2], features)
         self.batch = 1 if kind in ONE_REQUEST_EACH else self.options.batch

@@ -81,6 +81,7 @@ class Row(NamedTuple):
     number: int
     past: Past
     reason: Reason
+    score: float | None = None  # in the units of the site, if there is one
 
 
 class AxisView(NamedTuple):
@@ -200,7 +201,10 @@ class SiteView:
             site = self._site
             known = recall_all(site.store.index, newest, site.setup.most_flights)
             found = sorted(known.items(), reverse=True)[:LAST]
-        return [Row(number, past, self._reason(number, past)) for number, past in found]
+        return [
+            Row(number, past, self._reason(number, past), self._inspection.as_score(past.score))
+            for number, past in found
+        ]
 
     def _labelled(self) -> list[tuple[int, Past]]:
         """Return the newest decisions whose label has arrived."""

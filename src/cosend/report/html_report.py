@@ -75,7 +75,6 @@ COLUMNS: Final[Sequence[Column]] = (
     ("regret", "Regret", 1, False, "reward lost, in total, against the oracle; negative where a policy earns more"),
 )
 MEANINGS_OF_SCORES: Final = {
-    "mean_reward": "per item: the score of the answer, minus the cost of the arm that was used",
     "exploration": "items on which an arm was tried to learn how well it does",
 }
 View: TypeAlias = Mapping[str, Any]  # what one policy did: phases, use, flows
@@ -192,7 +191,10 @@ def _page(result: Result, figures: Figures) -> str:
 def _in_words(column: Column, result: Result) -> Column:
     """Return a column with its meaning where there are scores and no labels."""
     key, title, decimals, phone, meaning = column
-    return key, title, decimals, phone, MEANINGS_OF_SCORES.get(key, meaning) if words.is_scored(result) else meaning
+    if words.is_scored(result):
+        reward = f"per item: {words.what_a_score_gains(result)}, minus the cost of the arm that was used"
+        meaning = {**MEANINGS_OF_SCORES, "mean_reward": reward}.get(key, meaning)
+    return key, title, decimals, phone, meaning
 
 
 def _number(value: float | None, decimals: int) -> str:

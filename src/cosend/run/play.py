@@ -35,7 +35,7 @@ from cosend.algorithm.values import View
 from cosend.axes import plain_name
 from cosend.engine.events import Chosen, Event
 from cosend.engine.learnt_arms import Learnt
-from cosend.engine.scoring import gain_of, right_or_wrong
+from cosend.engine.scoring import Range, as_score, gain_of, right_or_wrong
 from cosend.errors import LabelWarning, SettingError
 from cosend.models.adapters import Classifier, Label, Predicted, SeesPart, predicted_by
 from cosend.network import Network, Turn
@@ -630,8 +630,8 @@ def _played(prepared: Prepared, learnt: Decided) -> Iterator[Played]:
         )
 
 
-def summary(played: list[Played], *, known: bool = True, is_scored: bool = False) -> list[dict[str, Any]]:
-    """Return one row for every site and policy.
+def summary(played: list[Played], *, known: bool = True, units: Range | None = None) -> list[dict[str, Any]]:
+    """Return one row for every site and policy; `units` are those of scores, None where there are labels.
 
     Regret is against the oracle: None if that did not play, or lacked some of the models (not `known`).
     """
@@ -641,8 +641,8 @@ def summary(played: list[Played], *, known: bool = True, is_scored: bool = False
         {
             "site": each.site,
             "policy": each.policy,
-            "error": None if is_scored else _percent(1.0 - each.right[each.counted]),
-            "score": float(each.right[each.counted].mean()) if is_scored else None,
+            "error": _percent(1.0 - each.right[each.counted]) if units is None else None,
+            "score": None if units is None else as_score(float(each.right[each.counted].mean()), units),
             "mean_reward": float(each.net.sum()) / len(each.net),
             "sent": _percent(each.sent),
             "cost": float(each.paid.sum()),

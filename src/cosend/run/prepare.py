@@ -27,7 +27,7 @@ from cosend.config.build import Built, read_stream
 from cosend.config.network_file import SOURCE, NetworkFile
 from cosend.config.sections import SiteSection
 from cosend.engine.encoding import Encoder
-from cosend.engine.scoring import gain_of, right_or_wrong
+from cosend.engine.scoring import Range, gain_of, right_or_wrong
 from cosend.errors import ClassifierError, ContextError, NetworkFileError, SettingError, cut, in_one_line, listed, shown
 from cosend.models.adapters import Classifier, Failure, Item, Label, Predicted, teach
 from cosend.models.built_in import Coded
@@ -280,6 +280,11 @@ class Prepared(NamedTuple):
     def owners(self) -> Ints:
         counts = [len([*self.network.models(site.name)]) for site in self.network.sites]
         return np.repeat(np.arange(len(counts)), counts)
+
+    @property
+    def units(self) -> Range | None:
+        """The lowest and the highest score; None where there are labels."""
+        return self.built.units if self.network.is_scored else None
 
     @property
     def known_by(self) -> str:

@@ -16,7 +16,7 @@ from cosend.axes import PreviousLabel, Time, text_column
 from cosend.axis_format import ticks_of
 from cosend.config.network_file import NetworkFile
 from cosend.config.sections import AxisSection
-from cosend.engine.scoring import right_or_wrong
+from cosend.engine.scoring import Range, as_score, right_or_wrong
 from cosend.errors import CosendError, install
 from cosend.run.play import Decided, Outcome, Played, slices_of, summary, what_others_see
 from cosend.run.prepare import NOTHING, Prepared
@@ -65,9 +65,10 @@ def one_stream(prepared: Prepared, outcome: Outcome) -> dict[str, Any]:
         "is_accuracy": prepared.built.reward is right_or_wrong and not prepared.network.is_scored,
         "money": None if money is None else {"unit": money.unit, "currency": money.currency},
         "why": why(prepared, outcome.first),
-        "rows": summary(outcome.played, known=prepared.all_known, is_scored=prepared.network.is_scored),
+        "score_range": prepared.units,
+        "rows": summary(outcome.played, known=prepared.all_known, units=prepared.units),
         "error_curves": {} if prepared.network.is_scored else error_curves(outcome.played),
-        "curves": curves(outcome.played, is_scored=prepared.network.is_scored),
+        "curves": curves(outcome.played, units=prepared.units),
         "change": change(prepared, outcome.played),
         **looked_at(prepared, outcome.first),
         "others": {each.policy.name: looked_at(prepared, each) for each in outcome.others},
@@ -94,7 +95,7 @@ def models(prepared: Prepared, outcome: Outcome, site: int) -> list[dict[str, An
     functions = np.flatnonzero(prepared.owners == site)
     known = own.counted
     net = (prepared.gains[prepared.rows_of(site)] - prepared.costs(site))[known]
-    is_scored = prepared.network.is_scored
+    units = prepared.units
     found = []
     for number, name in enumerate(learner.arms.names):
         used = arms == number
@@ -108,8 +109,8 @@ def models(prepared: Prepared, outcome: Outcome, site: int) -> list[dict[str, An
                 "model": name,
                 "share": 100 * float(used.mean()) if len(used) else 0.0,
                 "cost": float(own.paid[used].sum()),
-                "error": None if right is None or is_scored else 100 * (1.0 - right),
-                "score": right if is_scored else None,
+                "error": None if right is None or units is not None else 100 * (1.0 - right),
+                "score": None if right is None or units is None else as_score(right, units),
                 "alone": alone,
                 "learnt": learnt[name]._asdict() if name in learnt else None,
             }
@@ -294,14 +295,14 @@ def error_curves(played: list[Played]) -> dict[str, Any]:
     return found
 
 
-def _quality(right: Floats, *, is_scored: bool) -> dict[str, list[float]]:
+def _quality(right: Floats, units: Range | None) -> dict[str, list[float]]:
     """Return the mean score, or the error in % where there are labels."""
-    if is_scored:
-        return {"score": right.round(5).tolist()}
+    if units is not None:
+        return {"score": [as_score(each, units) for each in right.round(5).tolist()]}
     return {"error": (100 * (1 - right)).round(4).tolist()}
 
 
-def curves(played: list[Played], *, is_scored: bool = False) -> dict[str, Any]:
+def curves(played: list[Played], *, units: Range | None = None) -> dict[str, Any]:
     """Return for every policy error, or score, and reward in equal parts of the time, over all sites together."""
     found = {}
     for policy, own in by_policy(played).items():
@@ -319,7 +320,7 @@ def curves(played: list[Played], *, is_scored: bool = False) -> dict[str, Any]:
         counts, right, gained, paid = counts[some], right[some], gained[some], paid[some]
         found[policy] = {
             "item": ((edges[:-1] + edges[1:]) / 2)[some].tolist(),
-            **_quality(right / counts, is_scored=is_scored),
+            **_quality(right / counts, units),
             "reward": ((gained - paid) / counts).round(5).tolist(),
         }
     return found

@@ -31,7 +31,7 @@ from cosend.engine.sharing import Sharing
 from cosend.engine.site_state import SiteState
 from cosend.engine.snapshot import Freezing
 from cosend.errors import ArmError, CosendError, StateError, Unavailable, in_one_line
-from cosend.models.adapters import RunsElsewhere, all_known_labels
+from cosend.models.adapters import RunsElsewhere, all_known_labels, all_say_free_text
 from cosend.models.endpoints import Endpoint
 from cosend.runtime.chronicle import Chronicle
 from cosend.runtime.client_requests import Result
@@ -199,6 +199,7 @@ class RunningSite:
             learns_from=setup.learns_from,
             learning=[name for name, model in models.items() if model.learns],
             known_labels=all_known_labels(models.values()),
+            free_text=all_say_free_text(models.values()),
             strict_labels=setup.strict_labels,
             back_off=IN_SECONDS,
             in_order=False,
