@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from itertools import accumulate
 from typing import Any, Final
 
 from prometheus_client import CollectorRegistry, Histogram, generate_latest
@@ -16,8 +15,8 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
+from cosend.engine.money import amount
 from cosend.runtime.running_site import RunningSite
-from cosend.runtime.watchdog import LIMITS_S
 
 SECONDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5)
 POSITIONS: Final = {"closed": 0, "half open": 1, "open": 2}
@@ -86,10 +85,9 @@ class _Counts(Collector):
         yield CounterMetricFamily(
             "cosend_rebuilds", "Times that the site was rebuilt from its event log.", counts.rebuilt
         )
-        pulse, limits = self._site.pulse, [*map(str, LIMITS_S), "+Inf"]
-        buckets = [*zip(limits, accumulate(pulse.counts), strict=True)]
+        late = self._site.pulse.late
         about = "How long the event loop was blocked, sampled 100 times a second."
-        yield HistogramMetricFamily("cosend_loop_stall_seconds", about, buckets, pulse.sum_s)
+        yield HistogramMetricFamily("cosend_loop_stall_seconds", about, late.buckets(), late.sum_s)
         if self._site.is_ready:
             yield from self._gauges()
 
@@ -103,6 +101,7 @@ class _Counts(Collector):
             ["arm"],
             positions,
         )
+        yield from self._calls_and_peers()
         yield from self._spending()
         for name, about, value in (
             ("pending", "Decisions whose true label has not arrived.", learner.pending_count),
@@ -115,8 +114,27 @@ class _Counts(Collector):
             if value is not None:
                 yield GaugeMetricFamily(f"cosend_{name}", about, value)
 
+    def _calls_and_peers(self) -> Iterator[Metric]:
+        """Yield how long arms take, which peers can be asked, and what they are to be told."""
+        site, peers = self._site, self._site.state.learner.arms.peers
+        took = {arm: worker.took for arm, worker in site.workers.items()} | site.running.calls.took()
+        values = {arm: (each.buckets(), each.sum_s) for arm, each in took.items()}
+        about = "Time of a call to a model or a peer, with all items of the call."
+        yield _family(HistogramMetricFamily, "call_seconds", about, ["arm"], values)
+        about = "Whether a peer can be asked: 1, or 0 while it is offline or refused."
+        present = {peer: int(peer not in site.peers.offline) for peer in peers}
+        yield _family(GaugeMetricFamily, "peer_present", about, ["peer"], present)
+        about = "True labels and scores that a peer was not told yet."
+        waiting = {peer: len(site.state.outbox.get(peer, ())) for peer in peers}
+        yield _family(GaugeMetricFamily, "outbox", about, ["peer"], waiting)
+
     def _spending(self) -> Iterator[Metric]:
-        """Yield how the limits of the budget stand, if there is one."""
+        """Yield what arms have spent, and how the limits of the budget stand, if there is one."""
+        money = self._site.setup.money
+        unit = "costs" if money is None else money.currency
+        spent = {(arm, unit): amount(money, cost) for arm, cost in self._site.state.spent.by_arm().items()}
+        about = "Total cost of the decisions of an arm, labelled or not, since the site was created."
+        yield _family(GaugeMetricFamily, "arm_spent", about, ["arm", "unit"], spent)
         accounts = self._site.state.accounts
         limits = [] if accounts is None else accounts.spending(self._site.setup.money)
         for name, about in (
