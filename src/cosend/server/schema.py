@@ -148,7 +148,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     arm: str
     phase: Phase
     cell: int
-    cost: Annotated[Share, Meta(description="what it was expected to cost when its arm was chosen")]
+    cost: Annotated[Share, Meta(description="the expected cost, when its arm was chosen")]
     propensity: Annotated[float | None, Meta(description="null if it is not known")]
     answered_by: Annotated[str | None, Meta(description="the model whose prediction this is, in mode observe")] = None
 
@@ -226,7 +226,7 @@ class PastDecision(Decision, frozen=True, kw_only=True):
     price: Annotated[float | None, Meta(description="`cost` in the currency of the site; null without one")] = None
     cost_paid: Annotated[
         float | None,
-        Meta(description="what it really cost, as its answer or its label says; null if neither does"),
+        Meta(description="the real cost, as its answer or its label says; null if neither does"),
     ] = None
     price_paid: Annotated[float | None, Meta(description="`cost_paid` in the currency of the site")] = None
     pending: Annotated[bool, Meta(description="whether the true label may still arrive")]
@@ -250,7 +250,7 @@ class Arm(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     kind: Literal["local", "peer"]
-    cost: Annotated[float, Meta(description="what a decision is expected to cost")]
+    cost: Annotated[float, Meta(description="the expected cost of a decision")]
     price: Annotated[float | None, Meta(description="the cost in the currency of the site; null without one")] = None
     spent: Annotated[
         float,
@@ -270,7 +270,10 @@ class Arm(msgspec.Struct, frozen=True, kw_only=True):
         int,
         Meta(description="labels and scores that are known, over all cells; for learnt arms, old ones count less"),
     ]
-    mean_gain: Annotated[float | None, Meta(description="the mean gain of these, before costs")]
+    mean_gain: Annotated[
+        float | None,
+        Meta(description="the mean gain of these, before costs; what answers cost above `cost` is taken off"),
+    ]
     seconds_per_item: float | None
 
 
