@@ -240,6 +240,7 @@ def test_a_summary_says_what_arms_have_spent_and_a_saved_site_goes_on_with_it(tm
     decisions = site.classify_many(items)
     assert site.classify_many([]) == []
     assert logged.classify_many(items) == decisions
+    assert {each.arm: each.cost for each in decisions} == {"said": 0.5, "quiet": 0.25}  # as expected
     said = [item["x"] for item, each in zip(items, decisions, strict=True) if each.arm == "said"]
     spent = {"said": sum(said), "quiet": 0.25 * (32 - len(said))}
     assert 0 < len(said) < 32

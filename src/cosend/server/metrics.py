@@ -131,7 +131,7 @@ class _Counts(Collector):
         money = self._site.setup.money
         unit = "costs" if money is None else money.currency
         spent = {(arm, unit): amount(money, cost) for arm, cost in self._site.state.spent.by_arm().items()}
-        about = "Total cost of all decisions of an arm so far."
+        about = "Total cost of all decisions of an arm."
         yield _family(GaugeMetricFamily, "arm_spent", about, ["arm", "unit"], spent)
         accounts = self._site.state.accounts
         limits = [] if accounts is None else accounts.spending(self._site.setup.money)
