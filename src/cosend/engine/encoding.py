@@ -689,9 +689,9 @@ def principal_directions(rows: Floats) -> Floats:
     largest = np.abs(rows).max()
     centred = rows / largest if largest else rows
     centred = centred - np.array([math.fsum(column) / len(rows) for column in centred.T.tolist()])
-    products = np.zeros((len(rows), len(rows)))
-    for column in centred.T:
-        products += np.multiply.outer(column, column)
+    products, one = np.zeros((2, len(rows), len(rows)))
+    for column in np.ascontiguousarray(centred.T):
+        products += np.multiply.outer(column, column, out=one)  # new memory each time would take several times longer
     # Numbers without a pattern to start from.
     places = np.arange(len(rows) * DIRECTIONS, dtype=np.uint64).reshape(-1, DIRECTIONS) + np.uint64(1)
     found = ((places * MIXER) >> np.uint64(40)).astype(np.float64) / 2.0**24 - 0.5
