@@ -229,19 +229,20 @@ class Endpoint(Fixed):
         limit_s  how long that may take once there is a connection
         until    when the answers must be there in any case, on the monotonic clock, waiting for a connection included
         """
-        said: list[Any] = [None] * len(items)
-        rows, places = list[Any](), list[int]()
-        for place, item in enumerate(items):
-            try:
-                rows.append(self._wire.row(self._view(item)))
-                places.append(place)
-            except ClassifierError as error:
-                said[place] = Failure(str(error), "item")
-        if rows:
-            answers = await self._said(connections, rows, limit_s, until)
-            for place, answer in zip(places, answers, strict=True):
-                said[place] = answer
-        return _predicted(said)
+        rows = [*map(self._row, items)]
+        good = [row for row in rows if type(row) is not Failure]
+        answers = await self._said(connections, good, limit_s, until) if good else ()
+        if len(good) < len(rows):
+            left = iter(answers)
+            answers = [row if type(row) is Failure else next(left) for row in rows]
+        return _predicted(answers)
+
+    def _row(self, item: Item) -> Any:
+        """Return what is sent about an item, or why it cannot be sent."""
+        try:
+            return self._wire.row(self._view(item))
+        except ClassifierError as error:
+            return Failure(str(error), "item")
 
     async def _said(
         self, connections: Connections, rows: Sequence[Any], limit_s: float, until: float | None
@@ -514,9 +515,16 @@ def wait_asked_for(text: str) -> float:
 
 def _predicted(said: Sequence[Any]) -> Predicted:
     """Return answers and failures as columns."""
-    answers = [Answer(each) if isinstance(each, Failure) else each for each in said]
-    sure, costs = ([math.nan if each[n] is None else each[n] for each in answers] for n in (1, 2))
-    return Predicted([each.label for each in answers], known(sure), known(costs))
+    labels, *more = zip(*[Answer(each) if type(each) is Failure else each for each in said], strict=True)
+    sure, costs = (_known(column) for column in more)
+    return Predicted([*labels], sure, costs)
+
+
+def _known(column: Sequence[float | None]) -> Sequence[float] | None:
+    """Return a column with numbers only, None if there is none in it."""
+    if column.count(None) == len(column):
+        return None
+    return known([math.nan if each is None else each for each in column])
 
 
 def joined(parts: Sequence[Predicted]) -> Predicted:
