@@ -196,9 +196,7 @@ def test_features_get_axes_while_labels_are_awaited(
 
 
 @pytest.mark.parametrize("patience", [Patience(max_pending=30, overdue=0.25), Patience(wait_limit=25)])
-def test_what_waits_becomes_wider_bit_by_bit_as_if_at_once(
-    patience: Patience, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_waits_becomes_wider_bit_by_bit_as_if_at_once(patience: Patience, monkeypatch: pytest.MonkeyPatch) -> None:
     """Axes come again before it is done, and meanwhile labels come, decisions expire and models join and leave."""
     monkeypatch.setattr("cosend.algorithm.pending.WIDENED", 2)
     monkeypatch.setattr("cosend.algorithm.pending.LOOKED_FOR", 5)
@@ -240,14 +238,14 @@ def test_a_learner_for_whom_nothing_waits_has_nothing_to_widen() -> None:
     learner = mixed(dimensions=1)
     waits = choose(learner, (0.5,))
     learner.add_axes(1)
-    assert len(learner.registry.narrow) == 1
+    assert learner.registry.narrow
     learner.learn(waits.id, 1.0)
     with pytest.raises(DecisionError):
         learner.learn(2**70, 1.0)
     learner.registry.widen_some()
-    assert learner.registry.narrow == ()
+    assert not learner.registry.narrow
     learner.add_axes(1)
-    assert learner.registry.narrow == ()
+    assert not learner.registry.narrow
 
 
 def _somewhere(learner: Learner, draw: random.Random, codes: list[int]) -> tuple[float, ...]:

@@ -266,9 +266,10 @@ class MixedMemory(Memory):
         """Make place for features that are known now behind those that were; what is known stays."""
         before, own = len(self.ledger.views), len(self.arms.own)
         self.ledger, handed = mixture_views.add_views(self.ledger, dimensions, new)
-        widen = mixture_views.with_more_views
-        known = {"before": before, "views": len(self.ledger.views), "own": own, "handed": handed}
-        self.registry.begin_to_widen(self.memo_width, partial(widen, **known))
+        views, widen = len(self.ledger.views), mixture_views.with_more_views
+        self.registry.begin_to_widen(
+            self.memo_width, partial(widen, before=before, views=views, own=own, handed=handed)
+        )
         self._write_settings()
         self.use(self.ledger)
         return handed

@@ -349,7 +349,7 @@ class Registry:
             )
         self.table.counters[col.PENDING_COUNT] = len(numbers)
 
-    # Memos that become wider. A million take seconds, so that it is done a few at a time, and first where one is needed.
+    # Memos that become wider. A million take seconds: a few are done at a time, and first those that are needed.
 
     def begin_to_widen(self, width: int, widen: Callable[[Floats], Floats]) -> None:
         """Go on with memos of another width; `widen` returns those that were written before as wide as they must be."""
