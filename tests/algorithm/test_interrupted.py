@@ -172,3 +172,18 @@ def test_axes_come_wholly_or_not_at_all() -> None:
         learner.choose((0.3,) * learner.dimensions)
         line += 1
     assert line > 5
+
+
+def test_what_waits_is_whole_if_it_is_interrupted_while_it_becomes_wider() -> None:
+    def new() -> Learner:
+        learner = Learner("here", own={"a": 0.0, "b": 0.0}, dimensions=1, policy=MixedViews())
+        learner.choose_many([(0.1,), (0.5,), (0.9,)])
+        learner.add_axes(2)
+        return learner
+
+    whole, line = everything(new()), 1
+    while interrupted((learner := new()).registry.widen_some, line):
+        assert everything(learner) == whole
+        learner.choose((0.3, 0.3, 0.3))
+        line += 1
+    assert line > 10

@@ -15,7 +15,7 @@ from cosend.algorithm.mixture_views import plans_for
 from cosend.algorithm.readout import look_at
 from cosend.algorithm.state import State
 from cosend.algorithm.values import Answer, AskPeer, Choice, LabelledData, Phase
-from cosend.errors import ContextError, SettingError, StateError
+from cosend.errors import ContextError, DecisionError, SettingError, StateError
 from tests.policies import choose, everything, new_learner
 
 NOTHING = float("nan")
@@ -193,6 +193,59 @@ def test_features_get_axes_while_labels_are_awaited(
     assert learner.features == [(count, 0, 0) for count in steps]
     assert 2**20 in {cell.slices for cell in learner.cells().values()}
     assert everything(Learner.from_state(learner.state())) == everything(learner)
+
+
+@pytest.mark.parametrize("patience", [Patience(max_pending=30, overdue=0.25), Patience(wait_limit=25)])
+def test_what_waits_becomes_wider_bit_by_bit_as_if_at_once(patience: Patience, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Axes come again before it is done, and meanwhile labels come, decisions expire and models join and leave."""
+    monkeypatch.setattr("cosend.algorithm.pending.WIDENED", 2)
+    monkeypatch.setattr("cosend.algorithm.pending.LOOKED_FOR", 5)
+    options: dict[str, Any] = {"own": {"a": 0.0, "b": 0.0}, "dimensions": 0, "policy": MixedViews()}
+    bits, whole = (Learner("here", **options, patience=patience, score_local="all") for _ in range(2))
+    draw, most = random.Random(7), 0
+
+    def both(verb: str, *arguments: Any) -> None:
+        one, other = getattr(bits, verb)(*arguments), getattr(whole, verb)(*arguments)
+        assert one == other
+        whole.registry.widen_all()
+
+    both("add_axes", 2, 4)
+    for n in range(600):
+        both("choose", _somewhere(whole, draw, []))
+        ids = [id for id in range(max(1, whole.last_id - 40), whole.last_id) if id in whole.registry]
+        some = draw.sample(ids, min(len(ids), 3))
+        if n % 40 in (0, 3, 5) and whole.dimensions < 40:
+            changes = n % 40 == 5 and whole.unchanged > 0
+            both("add_axes", 1, 0, [0.3] * changes)
+        elif draw.random() < 0.3 and some:
+            both("learn", some[0], draw.random())
+        elif draw.random() < 0.3:
+            both("learn_many", some, [draw.random() for _ in some])
+        elif draw.random() < 0.1:
+            both("withdraw_many", some)
+        elif draw.random() < 0.2:
+            bits.registry.widen_some()
+        elif n % 97 == 0:
+            both("remove", "c") if "c" in whole.arms.own else both("add_own", "c")
+        most = max(most, len(bits.registry.narrow))
+    assert most > 2
+    both("take_overdue")
+    assert everything(bits) == everything(whole)
+    assert bits.registry.narrow == ()
+
+
+def test_a_learner_for_whom_nothing_waits_has_nothing_to_widen() -> None:
+    learner = mixed(dimensions=1)
+    waits = choose(learner, (0.5,))
+    learner.add_axes(1)
+    assert learner.registry.narrow
+    learner.learn(waits.id, 1.0)
+    with pytest.raises(DecisionError):
+        learner.learn(2**70, 1.0)
+    learner.registry.widen_some()
+    assert not learner.registry.narrow
+    learner.add_axes(1)
+    assert not learner.registry.narrow
 
 
 def _somewhere(learner: Learner, draw: random.Random, codes: list[int]) -> tuple[float, ...]:

@@ -286,6 +286,7 @@ UNFIT: list[tuple[str, Any]] = [
     ("oip", {"age": None}),
     ("oip", {"age": float("nan")}),
     ("oip", {"age": "\udcff"}),
+    ("oip", {"age": 10**400}),
     ("oip", {"age": [1]}),
     ("mlflow", {"age": object()}),
     ("http", {"age": "\udcff"}),
@@ -311,6 +312,18 @@ def test_a_connection_that_the_server_has_closed_is_made_again(server: Server) -
     assert endpoint.predict(ITEMS) == LABELS
     server.close_connections()
     assert endpoint.predict(ITEMS) == LABELS
+
+
+def test_the_proxies_of_the_environment_are_used(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", server.url)
+    endpoint = Endpoint("http:http://nowhere.invalid/right/model", reply="/result/0/label")
+    assert endpoint.predict(ITEMS) == LABELS
+    assert {seen.path for seen in server.seen} == {"http://nowhere.invalid/right/model"}
+
+
+def test_an_address_that_is_too_long_is_an_error_at_once(server: Server) -> None:
+    with pytest.raises(ModelError, match="the address cannot be read"):
+        http(server, "x" * 70_000)
 
 
 def test_as_many_requests_as_are_allowed_go_out_at_once() -> None:

@@ -52,9 +52,11 @@ class FeaturesTwin:
             names = {*self.seen, *(axis for axis, _ in self.axes), *self.out, *self.same}
             if name not in names and len(names) < 2000 and len(self.axes) + len(self.same) < 900:
                 self.seen[name] = []
+        left = self._left()
         for name, values in self.seen.items():
             vector = _vector(item.get(name))
-            values.append(_known(item.get(name)) if vector is None else vector)
+            values.append(_known(item.get(name)) if vector is None or max(512, len(vector)) > left else vector)
+            left -= max(512, len(vector)) if values[-1] is vector and vector is not None else 0
         return [_place(values, self._value(axis, item)) for axis, values in self.axes.items()]
 
     def _value(self, axis: tuple[str, str], item: Mapping[str, Any]) -> Any:
@@ -68,7 +70,8 @@ class FeaturesTwin:
         lengths = [len(each) for each in vectors]
         length = max(lengths, key=lambda each: (lengths.count(each), each))
         rows = [each for each in vectors if len(each) == length]
-        found = list(enumerate(_directions(rows), 1)) if len(rows) >= 4 else []
+        fits = len(rows) >= 4 and max(512, length) <= self._left()
+        found = list(enumerate(_directions(rows), 1)) if fits else []
         for n, weights in found:
             column = [_along(row, weights) for row in rows]
             if len(column) - max(map(column.count, column)) >= 4 and room > 0:
@@ -76,6 +79,10 @@ class FeaturesTwin:
                 room -= 1
         if all(name != axis for axis, _ in self.axes):
             self.out.append(name)
+
+    def _left(self) -> int:
+        lengths = {name: max(512, len(weights)) for (name, _), weights in self.weights.items()}
+        return 8_192 - sum(lengths.values())
 
     def _text(self, name: str, texts: list[str]) -> None:
         prose = [text for text in texts if number_of(text, "words") >= 2 or number_of(text, "other scripts") > 0]

@@ -19,8 +19,8 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.cli.serving import NETWORK, write_network
 from tests.cli.serving import served as served_by_process
-from tests.cli.serving import write_network
 from tests.server.services import JSON
 
 pytestmark = pytest.mark.compiled
@@ -28,12 +28,23 @@ pytestmark = pytest.mark.compiled
 LONGEST_S = 0.4  # that a client may wait in the best round; without care it is seconds
 ROUNDS = 4
 START_S = 240.0  # with nothing compiled yet
+NO_CONTEXT = """
+[[sites]]
+name = "north"
+[[sites.classifiers]]
+name = "young"
+model = "models:young"
+[[sites.classifiers]]
+name = "old"
+model = "models:old"
+cost = 0.02
+"""
 
 
 @contextmanager
-def served(folder: Path, keep_s: float = 86_400.0) -> Iterator[httpx.Client]:
+def served(folder: Path, keep_s: float = 86_400.0, network: str = NETWORK) -> Iterator[httpx.Client]:
     """Serve a site in a process of its own; gives a connection to it."""
-    write_network(folder)
+    write_network(folder, network)
     options = ("--site", "north", "--store", "store", "--no-dashboard", "--keep-days", f"{keep_s / 86_400:.9f}")
     with served_by_process(folder, *options) as process:
         process.wait_until_ready(START_S)
@@ -142,6 +153,27 @@ def test_a_long_body_keeps_nobody_waiting(site: httpx.Client) -> None:
         assert (reply.status_code, len(reply.json()["decisions"])) == (200, len(items))
 
     assert longest_wait(site, send) < LONGEST_S
+
+
+@pytest.mark.claims
+def test_an_axis_that_comes_while_a_million_decisions_wait_keeps_nobody_waiting(tmp_path: Path) -> None:
+    """All that waits remembers something about every part of the context, and now there are more."""
+    with served(tmp_path, network=NO_CONTEXT) as site:
+        for start in range(0, 1_000_000, 10_000):
+            items = [{"features": {"age": n % 100}} for n in range(start, start + 10_000)]
+            post(site, "/v1/classify", {"items": items})
+        assert summary(site)["pending"] == 1_000_000
+        names = [f"late {n}" for n in range(ROUNDS)]
+        rounds = iter(names)
+
+        def a_new_feature() -> None:
+            name = next(rounds)
+            for start in range(0, 140, 10):
+                items = [{"features": {"age": n % 100, name: n}} for n in range(start, start + 10)]
+                post(site, "/v1/classify", {"items": items})
+
+        assert longest_wait(site, a_new_feature) < LONGEST_S
+        assert summary(site)["pending"] == 1_000_000
 
 
 @pytest.mark.claims

@@ -438,6 +438,46 @@ def test_vectors_that_hardly_ever_have_the_same_length_get_no_axes() -> None:
     assert watched.ignored == {"v"}
 
 
+def test_only_so_many_lists_of_an_item_are_looked_at_and_the_others_are_named_once() -> None:
+    site, draw = Site("s", classifiers={"one": lambda _: 1}), random.Random(4)
+    items = [
+        {"long": [draw.random() for _ in range(4_096)], **{f"v{k}": [draw.random()] for k in range(12)}, "x": n % 3}
+        for n in range(ENOUGH + 40)
+    ]
+    said = "features 'v8', 'v9', 'v10', 'v11' are lists that only models see: .* at most 8,192 numbers together"
+    with pytest.warns(FeatureWarning, match=said) as caught:
+        site.classify_many(items)
+    assert [warning.filename for warning in caught] == [__file__]
+    long = [f"long: direction {n}" for n in range(1, DIRECTIONS + 1)]
+    assert site.axis_names == (*long, *(f"v{k}: direction 1" for k in range(8)), "x")
+    with pytest.warns(FeatureWarning, match="features 'late' are lists that only models see"):
+        site.classify({**items[0], "late": [1, 2]})
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_lists_beyond_the_room_and_their_slow_twin_agree(seed: int) -> None:
+    """Some are there in part of the items only, so that more of them are done at once than an item may have."""
+    draw = random.Random(seed)
+    names = [f"v{k}" for k in range(30)]
+
+    def some(n: int) -> dict[str, Any]:
+        lists: dict[str, Any] = {name: [draw.random()] * (600 if name == "v3" else 1) for name in names[: n % 30 + 1]}
+        few = draw.sample(names, 6 if n % 2 else 14)
+        return {"n": n} | {name: values for name, values in lists.items() if name in few or n == 0}
+
+    items = [some(29 if n == 0 else n) for n in range(300)]
+    twin, watched, one = FeaturesTwin(), FeatureAxes(), FeatureAxes()
+    with pytest.warns(FeatureWarning):
+        found = placed(watched, items)
+    expected = _padded([twin.item(item) for item in items])
+    assert np.array_equal(_padded(found), expected, equal_nan=True)
+    assert [(feature.name, feature.of) for feature in watched.axes] == list(twin.axes)
+    assert watched.ignored == set(twin.out)
+    with pytest.warns(FeatureWarning):
+        assert np.array_equal(_padded([row for item in items for row in placed(one, [item])]), expected, True)
+    assert one == watched
+
+
 def test_vectors_get_no_more_axes_than_there_is_room_for() -> None:
     watched = FeatureAxes()
     rest = {str(n): 0 for n in range(MOST_FEATURES - 3)}

@@ -60,8 +60,9 @@ PENDING_COUNT: Final = SITE_COLUMNS
 PENDING_OLDEST: Final = SITE_COLUMNS + 1  # no smaller id is pending
 PENDING_LIMIT: Final = SITE_COLUMNS + 2  # arrivals after which a decision expires
 PENDING_MOST: Final = SITE_COLUMNS + 3  # how many may be pending at once
-EXPIRED_COUNT: Final = SITE_COLUMNS + 4
-EXPIRED: Final = SITE_COLUMNS + 5  # id, arm and kind of each
+PENDING_NARROW: Final = SITE_COLUMNS + 4  # the first id whose memo may be of before there were more views; 0: none is
+EXPIRED_COUNT: Final = SITE_COLUMNS + 5
+EXPIRED: Final = SITE_COLUMNS + 6  # id, arm and kind of each
 EXPIRED_AT_ONCE: Final = 64  # how many there may be before Python must take them
 SITE_END: Final = EXPIRED + 3 * EXPIRED_AT_ONCE
 

@@ -336,6 +336,8 @@ class Learner:
             lock = self.alone.lock
             lock.acquire()  # as in `choose`
             try:
+                if self.registry.narrow and abs(decision) <= LARGEST:
+                    self.registry.widen(np.array([decision]))
                 if abs(decision) > LARGEST or not api.learn_one(self.memory.arrays, decision, gain):
                     raise self.no_label_wanted(decision)
                 self.registry.notes.pop(decision, None)
@@ -375,6 +377,8 @@ class Learner:
             given = f"{len(gains)} and {len(gains if costs is None else costs)}"
             raise SettingError("gains and costs", given, f"as many as decisions ({len(tickets)})")
         rewards = self._rewards(tickets, found, gains, costs)
+        if self.registry.narrow:
+            self.registry.widen(np.array(tickets, np.int64))
         if len(tickets) == 1 and scores is None:
             api.learn_one(self.memory.arrays, tickets[0], rewards[0])
         else:
@@ -493,6 +497,8 @@ class Learner:
         """Take decisions and answers back; returns (arm, kind, arrival) of each."""
         ids, found = self.look_up(as_list("decisions", decisions, "a list of ids"))
         self.check_different(ids)
+        if self.registry.narrow:
+            self.registry.widen(np.array(ids, np.int64))
         api.undo_many(self.memory.arrays, np.array(ids, np.int64))
         self.forget_notes(ids)
         return found

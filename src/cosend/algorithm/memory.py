@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Sequence
 from copy import copy, deepcopy
+from functools import partial
 from itertools import product
 from typing import Any, ClassVar, Final, TypeAlias
 
@@ -157,6 +158,7 @@ class Memory:
             self.use(next_epoch(deepcopy(self.ledger), self.policy))  # Ctrl-C must not leave half an epoch
             return
         self.registry.collect_expired()
+        self.registry.widen_some()
         ledger = self.ledger if has_room(self.ledger) else grown(self.ledger)
         self.use(ledger, self.registry.table if self.registry.has_room() else self.registry.grown())
 
@@ -170,6 +172,7 @@ class Memory:
     def delete(self, number: int) -> list[int]:
         """Forget an arm and its pending decisions; returns the ids of these."""
         self._part_pending()
+        self.registry.widen_all()
         pending = self.registry.of_arm(number)
         gone, is_answer = pending[:, col.PENDING_ID], pending[:, col.PENDING_KIND] == TAUGHT
         api.undo_many(self.arrays, gone[is_answer])  # the cells count them
@@ -254,16 +257,19 @@ class MixedMemory(Memory):
         return super().delete(number)
 
     def _reshape_memos(self, change: Callable[[Any, int], Any]) -> None:
+        self.registry.widen_all()
         table, views = self.registry.table, len(self.ledger.views)
         memos = mixture_views.with_other_models(table.contexts, views, len(self.arms.own), change)
         self.registry.table = table._replace(contexts=memos)
 
     def add_axes(self, dimensions: int, new: NewAxes) -> Handed:
         """Make place for features that are known now behind those that were; what is known stays."""
-        before, own, table = len(self.ledger.views), len(self.arms.own), self.registry.table
+        before, own = len(self.ledger.views), len(self.arms.own)
         self.ledger, handed = mixture_views.add_views(self.ledger, dimensions, new)
-        memos = mixture_views.with_more_views(table.contexts, before, len(self.ledger.views), own, handed)
-        self.registry.table = table._replace(contexts=memos)
+        views, widen = len(self.ledger.views), mixture_views.with_more_views
+        self.registry.begin_to_widen(
+            self.memo_width, partial(widen, before=before, views=views, own=own, handed=handed)
+        )
         self._write_settings()
         self.use(self.ledger)
         return handed

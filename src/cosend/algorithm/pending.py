@@ -9,6 +9,7 @@ pending, and free rows are reused, so that little memory is touched.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple
@@ -27,6 +28,8 @@ SPREAD: Final = 2_654_435_761  # odd, so that different ids stay different, and 
 NO_LIMIT: Final = 2**62
 
 AT_ONCE: Final = 5_000  # rows that are copied in one step
+WIDENED: Final = 500  # memos that are made wider in one step,
+LOOKED_FOR: Final = 20_000  # and ids among which they are looked for
 LARGE: Final = 2**15  # slots of a table that takes a while to grow
 MOST_NEW: Final = 10_000  # ids since the last copy of a table that fills up; then it is copied again
 GONE: Final = -1  # the arm of an expired decision, when that arm has left
@@ -42,7 +45,7 @@ class PendingTable(NamedTuple):
 
 def new_table(counters: Ints, axes: int, wait_limit: int | None, max_pending: int) -> PendingTable:
     """Return an empty table."""
-    counters[col.PENDING_OLDEST] = 1
+    counters[col.PENDING_OLDEST], counters[col.PENDING_NARROW] = 1, 0
     counters[col.PENDING_LIMIT] = NO_LIMIT if wait_limit is None else min(wait_limit, NO_LIMIT)
     counters[col.PENDING_MOST] = min(max_pending, NO_LIMIT)
     return _empty_table(FIRST_CAPACITY, axes, counters)
@@ -107,12 +110,29 @@ def find_pending(entries: Ints, id: int) -> int:
     return slot if entries[slot, col.PENDING_ID] != 0 else EMPTY
 
 
+@entry_point
+def spots_of(entries: Ints, ids: Ints, spots: Ints) -> None:
+    """Write down the row of the context of each id, or EMPTY if it is not pending."""
+    for n in range(ids.shape[0]):
+        slot = find_pending(entries, ids[n])
+        spots[n] = EMPTY if slot == EMPTY else entries[slot, col.PENDING_SPOT]
+
+
 @compiled
 def can_add(table: PendingTable) -> bool:
     """Tell whether there is room for one more entry, and for the ids that expire because of it."""
     counters = table.counters
     is_half_empty = 2 * counters[col.PENDING_COUNT] < table.entries.shape[0]
-    return bool(is_half_empty and counters[col.EXPIRED_COUNT] < col.EXPIRED_AT_ONCE)
+    return bool(is_half_empty and counters[col.EXPIRED_COUNT] < col.EXPIRED_AT_ONCE and not _may_not_expire(table))
+
+
+@compiled
+def _may_not_expire(table: PendingTable) -> bool:
+    """Tell whether the oldest entry has a memo that must be made wider before anything can expire."""
+    counters = table.counters
+    if counters[col.PENDING_NARROW] == 0 or counters[col.PENDING_COUNT] == 0:
+        return False
+    return bool(table.entries[oldest_pending(table), col.PENDING_ID] >= counters[col.PENDING_NARROW])
 
 
 @compiled
@@ -215,6 +235,15 @@ class PendingEntry(NamedTuple):
     context: tuple[float, ...]  # empty if a late label needs none
 
 
+class Narrow(NamedTuple):
+    """Memos as they were written before there were more views: of ids up to `last`, but for those before `done`."""
+
+    contexts: Floats
+    widen: Callable[[Floats], Floats]  # for this many views more
+    last: int
+    done: int = 0  # the first id that may not be in the next table yet
+
+
 class Room(NamedTuple):
     """Room for twice as many entries, into which the contexts of those of now were copied."""
 
@@ -264,6 +293,7 @@ class Registry:
         self.notes: dict[int, Any] = {}
         self._expired: list[tuple[int, int, int]] = []
         self._room: Room | None = None
+        self.narrow: tuple[Narrow, ...] = ()  # the oldest first
 
     def draft(self) -> Registry:
         """Return a copy for a change; it shares the table, and `part` comes before any change of that."""
@@ -304,6 +334,7 @@ class Registry:
 
     def arrays(self) -> tuple[Ints, Floats]:
         """Return copies of all entries as numbers and contexts, the oldest first."""
+        self.widen_all()
         return arrays_of(self.table.entries, self.table.contexts)
 
     def fill(self, numbers: Ints, contexts: Floats) -> None:
@@ -318,6 +349,52 @@ class Registry:
             )
         self.table.counters[col.PENDING_COUNT] = len(numbers)
 
+    # Memos that become wider. A million take seconds: a few are done at a time, and first those that are needed.
+
+    def begin_to_widen(self, width: int, widen: Callable[[Floats], Floats]) -> None:
+        """Go on with memos of another width; `widen` returns those that were written before as wide as they must be."""
+        table, counters = self.table, self.table.counters
+        step = Narrow(table.contexts, widen, int(counters[col.LAST_ID]))
+        self.narrow = (*self.narrow, step) if len(self) else ()
+        counters[col.PENDING_NARROW] = len(self.narrow) > 0
+        self.table = table._replace(contexts=np.zeros((len(table.contexts), width)))
+
+    def widen(self, ids: Ints) -> None:
+        """Make the memos of those ids that are pending as wide as they must be by now."""
+        spots = np.empty_like(ids)
+        spots_of(self.table.entries, ids, spots)
+        ids, spots = ids[spots != EMPTY], spots[spots != EMPTY]
+        tables = np.zeros(len(ids), np.int64)  # in which of them each was written last
+        for n, step in enumerate(self.narrow, 1):
+            tables[(ids > step.last) | (ids < step.done)] = n
+        for n, step in enumerate(self.narrow):
+            some = spots[tables == n]
+            memos = step.contexts[some]
+            for later in self.narrow[n:]:
+                memos = later.widen(memos)
+            self.table.contexts[some] = memos
+
+    def widen_some(self) -> None:
+        """Make a few memos wider, those of the smallest ids, so that others get their turn."""
+        counters, end = self.table.counters, 0
+        if self.narrow and len(self):
+            newest = self.narrow[-1]
+            first = max(newest.done, int(counters[col.PENDING_OLDEST]))
+            ids = np.arange(first, min(first + LOOKED_FOR, newest.last + 1))
+            spots = np.empty_like(ids)
+            spots_of(self.table.entries, ids, spots)
+            found = ids[spots != EMPTY][:WIDENED]
+            self.widen(found)
+            end = int(found[-1]) + 1 if len(found) == WIDENED else first + LOOKED_FOR
+            end = end if end <= newest.last else 0
+        # In this order: a memo that is widened again stays as it is.
+        counters[col.PENDING_NARROW] = end
+        self.narrow = (*self.narrow[:-1], newest._replace(done=end)) if end else ()
+
+    def widen_all(self) -> None:
+        while self.narrow:
+            self.widen_some()
+
     # Room
 
     def has_room(self) -> bool:
@@ -328,7 +405,7 @@ class Registry:
     def is_filling_up(self) -> bool:
         """Whether more room should be made now, in a table that is so large that this takes a while."""
         slots, room = len(self.table.entries), self._room
-        if slots < LARGE or 4 * len(self) <= slots or 2 * self.patience.max_pending <= slots:
+        if slots < LARGE or 4 * len(self) <= slots or 2 * self.patience.max_pending <= slots or self.narrow:
             return False
         last = self.table.counters[col.LAST_ID]
         return room is None or room.of is not self.table.contexts or last - room.last > MOST_NEW

@@ -13,7 +13,8 @@ has it, for 128 items. The result stays the same for ever:
                                from item to item, and none for the text itself: it tells nothing about later items. If
                                most are one word each, no axis at all: names and identifiers
     lists of numbers           axes for the directions in which these vectors differ most, at most 8; none for a vector
-                               of another length than most
+                               of another length than most. The lists of an item have 8,192 numbers at most together,
+                               those shorter than 512 counted as 512: further ones get none
     nothing of these           no axis
     in fewer than 4 items      no axis: names that are new with every item tell nothing, and each axis is work for all
                                items to come
@@ -55,7 +56,7 @@ from cosend.axes import (
     watches,
 )
 from cosend.engine.learnt_arms import Opinions
-from cosend.errors import ContextError, FeatureWarning, StateError, levels_to_the_user
+from cosend.errors import ContextError, FeatureWarning, StateError, levels_to_the_user, listed
 
 SHARED: Final = MOST_CODES - 1  # the code of all values that came when no other was left
 Spelled = tuple[Any, ...]
@@ -68,6 +69,8 @@ RARE: Final = 4  # items that must have a feature, of those it was watched for; 
 FEW: Final = 16  # texts that are never too many
 DIRECTIONS: Final = 8  # of a vector that get axes
 LONGEST: Final = 4_096  # numbers of a vector that is looked at
+MOST_NUMBERS: Final = 8_192  # of all vectors of an item that are looked at,
+LEAST_NUMBERS: Final = 512  # which a shorter one counts as: its directions take about as long to find
 STEPS: Final = 30  # in which directions are found
 ALIKE: Final = 1e-9  # the spread along a direction, compared with the widest, below which it is noise
 MOST_NAMES: Final = 2_000  # of features that are ever watched
@@ -375,6 +378,7 @@ class FeatureAxes:
     own: bool = False  # items of the site itself have come; those of peers are no longer watched then
 
     def __post_init__(self) -> None:
+        self._told = set[str]()  # of vectors for which there is no room
         self._prepare()
 
     def draft(self) -> FeatureAxes:
@@ -416,7 +420,8 @@ class FeatureAxes:
         coming = known(item.get(name)) if item else values[0]
         room = MOST_FEATURES - len(self.axes) - len(self.constant) - len(found.axes) - len(found.constant)
         if len(vectors) > len(there):
-            found.axes.extend(directions := axes_of_vectors(name, vectors)[: max(0, room)])
+            numbers = _numbers_left((*self.axes, *found.axes))
+            found.axes.extend(directions := axes_of_vectors(name, vectors, numbers)[:room] if room > 0 else [])
             found.ignored.extend(() if directions else (name,))
         elif len(there) < RARE or room <= 0:
             found.ignored.append(name)
@@ -522,9 +527,20 @@ class FeatureAxes:
                     self.seen[name] = []
                     self._names.add(name)
                     _warn_of_list(name, item[name])
+        left, left_out = self._numbers_left, list[str]()
         for name, values in self.seen.items():
             value = item.get(name)
             values.append(vector(value) if isinstance(value, LISTS) else known(value))
+            if type(values[-1]) is tuple:
+                count = _counted(values[-1])
+                if count <= left:
+                    left -= count
+                else:
+                    values[-1] = None
+                    left_out.append(name)
+        if not self._told.issuperset(left_out):
+            _warn_of_vectors([name for name in left_out if name not in self._told])
+            self._told.update(left_out)
         self._oldest += bool(self.seen)  # all of them are watched, so it is the first of them that is the oldest
 
     def _has_room(self) -> bool:
@@ -549,6 +565,7 @@ class FeatureAxes:
         self._vectors = {
             name: (axes, np.array([self.axes[axis].weights for axis in axes]).T) for name, axes in along.items()
         }
+        self._numbers_left = _numbers_left(self.axes)
         self._edges = np.array([feature.edges for feature in self.axes])
         self._repeats = np.array([feature.repeats for feature in self.axes], bool)
 
@@ -629,12 +646,30 @@ def _warn_of_list(name: str, value: Any) -> None:
         warnings.warn(f"{what}, and only models see it: {allowed}", FeatureWarning, stacklevel=levels_to_the_user())
 
 
-def axes_of_vectors(name: str, vectors: Sequence[tuple[float, ...]]) -> list[FeatureAxis]:
-    """Return axes for the directions in which vectors differ most."""
+def _counted(vector: Sequence[float]) -> int:
+    """Return how many of `MOST_NUMBERS` a vector takes."""
+    return max(LEAST_NUMBERS, len(vector))
+
+
+def _numbers_left(axes: Iterable[FeatureAxis]) -> int:
+    """Return how many numbers the vectors of an item may have besides those that have axes."""
+    taken = {feature.name: _counted(feature.weights) for feature in axes if feature.weights}
+    return MOST_NUMBERS - sum(taken.values())
+
+
+def _warn_of_vectors(names: Sequence[str]) -> None:
+    allowed = f"the lists of an item that are looked at have at most {MOST_NUMBERS:,} numbers together"
+    short = f"one of fewer than {LEAST_NUMBERS} counts as {LEAST_NUMBERS}"
+    what = f"features {listed(names)} are lists that only models see"
+    warnings.warn(f"{what}: {allowed}, and {short}", FeatureWarning, stacklevel=levels_to_the_user())
+
+
+def axes_of_vectors(name: str, vectors: Sequence[tuple[float, ...]], left: int) -> list[FeatureAxis]:
+    """Return axes for the directions in which vectors differ most; none if they have more numbers than are left."""
     lengths = Counter(map(len, vectors))
     length = max(lengths, key=lambda each: (lengths[each], each))
     rows = [each for each in vectors if len(each) == length]
-    if len(rows) < RARE:
+    if len(rows) < RARE or _counted(rows[0]) > left:
         return []
     weights = principal_directions(np.array(rows))
     along = _along(rows, weights)
@@ -654,9 +689,9 @@ def principal_directions(rows: Floats) -> Floats:
     largest = np.abs(rows).max()
     centred = rows / largest if largest else rows
     centred = centred - np.array([math.fsum(column) / len(rows) for column in centred.T.tolist()])
-    products = np.zeros((len(rows), len(rows)))
-    for column in centred.T:
-        products += np.multiply.outer(column, column)
+    products, one = np.zeros((2, len(rows), len(rows)))
+    for column in np.ascontiguousarray(centred.T):
+        products += np.multiply.outer(column, column, out=one)  # new memory each time would take several times longer
     # Numbers without a pattern to start from.
     places = np.arange(len(rows) * DIRECTIONS, dtype=np.uint64).reshape(-1, DIRECTIONS) + np.uint64(1)
     found = ((places * MIXER) >> np.uint64(40)).astype(np.float64) / 2.0**24 - 0.5

@@ -486,6 +486,8 @@ class SiteState:
         pays      whether these choices are within the budget, if there is one
         """
         learner = self.learner
+        if learner.registry.narrow:
+            learner.registry.widen_some()
         accounts = self.accounts if pays else None
         if again and (len(again) != len(points) or not 0 <= min(again) <= max(again) <= learner.arrivals):
             raise SettingError("again", again, "the arrival of each item as `choose` gave it, or 0 for a new one")

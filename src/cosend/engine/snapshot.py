@@ -110,6 +110,7 @@ class Freezing:
 
     def __init__(self, site: SiteState) -> None:
         self._site, self._registry, self._table = site, site.learner.registry, site.learner.registry.table
+        self._is_whole = not self._registry.narrow  # else some memos are still in another table
         self._last = site.learner.last_id  # before anything is copied: what has come later is copied in the end
         self._ids = ids_among(self._table.entries, self._last)
         self._contexts = self._table.contexts.copy()
@@ -151,10 +152,11 @@ class Freezing:
         self._last = last
 
     def freeze(self) -> bool:
-        """Take the state of this moment; returns whether that was possible: not if the tables have been replaced."""
+        """Take the state of this moment; returns whether that was possible: not if the tables were or are replaced."""
         site, registry = self._site, self._site.learner.registry
         site.check_written()
-        if registry is not self._registry or registry.table.contexts is not self._table.contexts:
+        is_same = registry is self._registry and registry.table.contexts is self._table.contexts
+        if not (is_same and self._is_whole):
             return False
         np.copyto(self._entries, self._table.entries)
         self._copy_new(site.learner.last_id)

@@ -19,10 +19,11 @@ import math
 import os
 import re
 import ssl
+import sys
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
@@ -33,6 +34,7 @@ from operator import mul
 from pathlib import Path
 from typing import Any, Final, NoReturn, TypeVar
 from urllib.parse import parse_qsl, urlsplit
+from urllib.request import getproxies
 from weakref import finalize
 
 import msgspec
@@ -65,6 +67,8 @@ OF_KINDS: Final[Mapping[str, tuple[str, ...]]] = {  # options that only some kin
 MILLION: Final = 1_000_000
 MOST_AT_ONCE: Final = 4_096  # items of a request, and requests
 MOST_TOKENS: Final = 10**12  # that a reply may say it took
+LABELS: Final = frozenset((str, int, float, bool))
+LARGEST: Final = sys.float_info.max
 PLACE: Final = re.compile(r"\{\{|\}\}|\{([^{}]*)\}")
 HEADER: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 T = TypeVar("T")
@@ -134,9 +138,9 @@ def wrong_url(model: str) -> str | None:
 class Connections:
     """Connections to an endpoint, as many as may be used at once.
 
-    Each is a separate client: what the pool of httpx does for a request grows with the square of its connections.
+    Each has a separate pool: the work of one pool for a request grows with the square of its connections.
 
-    make  returns a client with one connection
+    make  returns one connection
     """
 
     def __init__(self, make: Callable[[], Any], most: int) -> None:
@@ -146,20 +150,20 @@ class Connections:
 
     @asynccontextmanager
     async def one(self) -> AsyncIterator[tuple[Any, bool]]:
-        """Lend a client as soon as there is room; also tells whether it was used before."""
+        """Lend a connection as soon as there is room; also tells whether it was used before."""
         async with self._room:
             is_used = bool(self._idle)
-            client = self._idle.pop() if is_used else self._make()
+            connection = self._idle.pop() if is_used else self._make()
             try:
-                yield client, is_used
+                yield connection, is_used
             finally:
-                self._idle.append(client)
+                self._idle.append(connection)
                 if self._is_closed:
-                    await client.aclose()
+                    await connection.aclose()
 
     async def close(self) -> None:
         self._is_closed = True
-        await asyncio.gather(*(client.aclose() for client in self._idle))
+        await asyncio.gather(*(connection.aclose() for connection in self._idle))
 
 
 class Endpoint(Fixed):
@@ -185,17 +189,22 @@ class Endpoint(Fixed):
             raise ModelError(cut(model.partition(":")[0], 20) if wrong else model, wrong or "not an endpoint", allowed)
         self._made_with = model, {"features": features, "hide": hide, "folder": folder, **options}
         self.model, self.options = model, _checked(kind, options)
-        self.features, self.hide = features, frozenset(hide)
+        self.features, self.hide, self._names = features, frozenset(hide), frozenset(features or ())
         self.in_flight, self.all_labels = self.options.in_flight, self.options.labels
         self.limit_s = limit_of(model) if self.options.limit_s is None else self.options.limit_s
         self.says_free_text = WIRES[kind] is Chat and self.options.labels is None and self.options.parse is None
         url = model.partition(":")[2].partition("#")[0]
         self._wire: Wire = WIRES[kind](self.options, model.partition("#")[2], features)
         self.batch = 1 if kind in ONE_REQUEST_EACH else self.options.batch
-        self._url = _with_path(url, self._wire.path)
         self._secret = _Secret(self.options)
-        self._headers = _checked_headers(self.options.headers)
         self._httpx = _httpx(model)
+        try:
+            self._url = self._httpx.URL(_with_path(url, self._wire.path))
+        except self._httpx.InvalidURL as error:
+            raise ModelError(cut(model, 20), f"the address cannot be read ({error})") from None
+        ours = {"Accept": "application/json", "Accept-Encoding": "identity"}
+        self._headers = self._httpx.Headers({"User-Agent": f"python-httpx/{self._httpx.__version__}"})
+        self._headers.update({**ours, **_checked_headers(self.options.headers), "Content-Type": "application/json"})
         self._tls = _trusted(self._httpx, self.options.tls_ca, Path(folder))
         self._not_before = -math.inf  # on the monotonic clock: the endpoint has asked for it
         self._own: Any = None, None  # the connections of `answers`, behind their loop
@@ -211,7 +220,7 @@ class Endpoint(Fixed):
 
     def connections(self) -> Connections:
         """Return connections to the endpoint, for the event loop that runs now; close them."""
-        return Connections(partial(_client, self._httpx, self._headers, self._tls), self.in_flight)
+        return Connections(partial(_connection, self._httpx, self._tls), self.in_flight)
 
     async def ask(
         self, connections: Connections, items: Sequence[Item], limit_s: float, until: float | None = None
@@ -221,19 +230,20 @@ class Endpoint(Fixed):
         limit_s  how long that may take once there is a connection
         until    when the answers must be there in any case, on the monotonic clock, waiting for a connection included
         """
-        said: list[Any] = [None] * len(items)
-        rows, places = list[Any](), list[int]()
-        for place, item in enumerate(items):
-            try:
-                rows.append(self._wire.row(self._view(item)))
-                places.append(place)
-            except ClassifierError as error:
-                said[place] = Failure(str(error), "item")
-        if rows:
-            answers = await self._said(connections, rows, limit_s, until)
-            for place, answer in zip(places, answers, strict=True):
-                said[place] = answer
-        return _predicted(said)
+        rows = [*map(self._row, items)]
+        good = [row for row in rows if type(row) is not Failure]
+        answers = await self._said(connections, good, limit_s, until) if good else ()
+        if len(good) < len(rows):
+            left = iter(answers)
+            answers = [row if type(row) is Failure else next(left) for row in rows]
+        return _predicted(answers)
+
+    def _row(self, item: Item) -> Any:
+        """Return what is sent about an item, or why it cannot be sent."""
+        try:
+            return self._wire.row(self._view(item))
+        except ClassifierError as error:
+            return Failure(str(error), "item")
 
     async def _said(
         self, connections: Connections, rows: Sequence[Any], limit_s: float, until: float | None
@@ -242,11 +252,11 @@ class Endpoint(Fixed):
         try:
             self._check_wait()
             left = None if until is None else max(0.0, until - time.monotonic())
-            async with asyncio.timeout(left) as clock, connections.one() as (client, is_used):
+            async with asyncio.timeout(left) as clock, connections.one() as (connection, is_used):
                 if until is None:
                     clock.reschedule(asyncio.get_running_loop().time() + limit_s)
                 self._check_wait()  # it may have been said while this waited
-                reply = await self._reply(client, is_used, self._body(rows))
+                reply = await self._reply(connection, is_used, self._body(rows))
             return self._wire.read(reply, len(rows))
         except Unusable as error:
             if error.each_alone and len(rows) > 1:
@@ -269,6 +279,8 @@ class Endpoint(Fixed):
     def _view(self, item: Item) -> Item:
         """Return what the endpoint may see of an item."""
         if self.features is not None:
+            if type(item) is dict and self._names <= item.keys():  # mostly
+                return {name: item[name] for name in self.features}
             return dict(zip(self.features, by_name(item, self.features), strict=True))
         features = named(item)
         if features is None:
@@ -278,16 +290,18 @@ class Endpoint(Fixed):
     def _body(self, rows: Sequence[Any]) -> bytes:
         return ENCODE(self._wire.body(rows))
 
-    async def _reply(self, client: Any, is_used: bool, body: bytes) -> Any:
+    async def _reply(self, connection: Any, is_used: bool, body: bytes) -> Any:
         """Send a request and return what the JSON of its reply says."""
-        headers = {"Content-Type": "application/json", **self._secret.headers}
-        request = client.build_request("POST", self._url, content=body, headers=headers)
+        headers = self._httpx.Headers(self._headers)
+        headers.update(self._secret.headers)
+        request = self._httpx.Request("POST", self._url, content=body, headers=headers)
+        send = connection.handle_async_request
         try:
-            response = await client.send(request, stream=True)
+            response = await send(request)
         except (self._httpx.NetworkError, self._httpx.RemoteProtocolError):
             if not is_used:
                 raise
-            response = await client.send(request, stream=True)  # the endpoint had closed the old connection meanwhile
+            response = await send(request)  # the endpoint had closed the old connection meanwhile
         try:
             data = await self._whole(response)
         finally:
@@ -355,15 +369,24 @@ class Endpoint(Fixed):
         return told
 
 
-def _client(httpx: Any, headers: Mapping[str, str], tls: ssl.SSLContext) -> Any:
-    """Return a client with one connection."""
-    return httpx.AsyncClient(
-        headers={"Accept": "application/json", "Accept-Encoding": "identity", **headers},
-        cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
-        verify=tls,
-        timeout=None,  # there is one for the whole call
-        limits=httpx.Limits(max_connections=1, keepalive_expiry=KEPT_S),
-    )
+def _connection(httpx: Any, tls: ssl.SSLContext) -> Any:
+    """Return what sends requests over one connection; a client does so only where proxies are set, and takes longer."""
+    limits = httpx.Limits(max_connections=1, keepalive_expiry=KEPT_S)
+    if not {"http", "https", "all"}.isdisjoint(getproxies()):
+        return _WithProxies(httpx, limits, tls)
+    return httpx.AsyncHTTPTransport(verify=tls, limits=limits)
+
+
+class _WithProxies:
+    """A client of httpx, which goes by the proxies that the environment names, used as a transport is."""
+
+    def __init__(self, httpx: Any, limits: Any, tls: ssl.SSLContext) -> None:
+        cookies = CookieJar(DefaultCookiePolicy(allowed_domains=[]))
+        self._client = httpx.AsyncClient(cookies=cookies, verify=tls, timeout=None, limits=limits)
+        self.aclose = self._client.aclose
+
+    async def handle_async_request(self, request: Any) -> Any:
+        return await self._client.send(request, stream=True)
 
 
 def _end(loop: asyncio.AbstractEventLoop, connections: Connections) -> None:
@@ -493,9 +516,16 @@ def wait_asked_for(text: str) -> float:
 
 def _predicted(said: Sequence[Any]) -> Predicted:
     """Return answers and failures as columns."""
-    answers = [Answer(each) if isinstance(each, Failure) else each for each in said]
-    sure, costs = ([math.nan if each[n] is None else each[n] for each in answers] for n in (1, 2))
-    return Predicted([each.label for each in answers], known(sure), known(costs))
+    labels, *more = zip(*[Answer(each) if type(each) is Failure else each for each in said], strict=True)
+    sure, costs = (_known(column) for column in more)
+    return Predicted([*labels], sure, costs)
+
+
+def _known(column: Sequence[float | None]) -> Sequence[float] | None:
+    """Return a column with numbers only, None if there is none in it."""
+    if column.count(None) == len(column):
+        return None
+    return known([math.nan if each is None else each for each in column])
 
 
 def joined(parts: Sequence[Predicted]) -> Predicted:
@@ -553,6 +583,8 @@ class Allowed:
         if not isinstance(values, list) or len(values) != count:
             has = f"{len(values)} answers" if isinstance(values, list) else shown(values)
             fail(f"the reply has {has} for {count} item{'s' * (count != 1)}")
+        if self.labels is None and LABELS.issuperset(map(type, values)):  # mostly
+            return [*map(Answer, values)]
         return [*map(self._answer_or_failure, values)]
 
     def _answer_or_failure(self, value: Any) -> Answer | Failure:
@@ -652,6 +684,8 @@ class OpenInference(Wire):
             raise SettingError("datatype", options.datatype, f"one of {', '.join(DATATYPES)}")
 
     def row(self, item: Item) -> Any:
+        if type(item) is dict and self.options.input != "*":  # mostly
+            return [*map(_in_tensor, item.values())]
         if self.options.input == "*":
             if not isinstance(item, Mapping):
                 raise ClassifierError(f"input '*' needs items with names for their features, got {shown(item)}")
@@ -663,7 +697,7 @@ class OpenInference(Wire):
 
     def body(self, rows: Sequence[Any]) -> Any:
         first, name = rows[0], self.options.input
-        if any(len(row) != len(first) or (name == "*" and row.keys() != first.keys()) for row in rows):
+        if {*map(len, rows)} != {len(first)} or (name == "*" and any(row.keys() != first.keys() for row in rows)):
             fail("the items of one request must have the same features", "item", each_alone=True)
         if name == "*":
             columns = [self._tensor(each, [row[each] for row in rows], 1) for each in first]
@@ -674,8 +708,9 @@ class OpenInference(Wire):
         return {"inputs": [self._tensor(name, [value for row in rows for value in row], len(first))]}
 
     def _tensor(self, name: str, data: list[Any], width: int) -> dict[str, Any]:
-        datatype = self.options.datatype or _datatype(data)
-        if any(isinstance(value, str) != (datatype == "BYTES") for value in data):
+        kinds = {*map(type, data)}
+        datatype = self.options.datatype or _datatype(kinds)
+        if any(issubclass(kind, str) != (datatype == "BYTES") for kind in kinds):
             fail(f"input {name!r} is of {datatype}, and gets {listed(data)}", "item", each_alone=True)
         tensor = {"name": name, "shape": [len(data) // width, width], "datatype": datatype, "data": data}
         return tensor | ({"parameters": {"content_type": "str"}} if datatype == "BYTES" else {})  # for MLServer
@@ -687,15 +722,19 @@ class OpenInference(Wire):
         )
         if not named_so:
             fail(f"the reply has no output {wanted or ''}: {cut(shown(outputs), MOST_SAID)}")
-        values = [*_flat(at(named_so[0], ["data"]))]
+        values = at(named_so[0], ["data"])
+        if not isinstance(values, list) or list in map(type, values):
+            values = [*_flat(values)]
         width = len(values) // count
         if not width or width * count != len(values):
             fail(f"the reply has {len(values)} answers for {count} item{'s' * (count != 1)}")
-        return self.allowed.each([values[n : n + width] for n in range(0, len(values), width)], count)
+        if width > 1:
+            values = [values[n : n + width] for n in range(0, len(values), width)]
+        return self.allowed.each(values, count)
 
 
 def _in_tensor(value: Any) -> Any:
-    if type(value) in (float, int) and math.isfinite(value):  # mostly
+    if type(value) in (float, int) and -LARGEST <= value <= LARGEST:  # mostly
         return value
     value = value.item() if isinstance(value, np.generic) else value
     if isinstance(value, str | int | float) and (isinstance(value, str) or is_number(value)):
@@ -704,10 +743,10 @@ def _in_tensor(value: Any) -> Any:
     raise ClassifierError(f"a tensor takes text, numbers and truth values, got {shown(value)}")
 
 
-def _datatype(data: Sequence[Any]) -> str:
-    if all(isinstance(value, str) for value in data):
+def _datatype(kinds: Collection[type]) -> str:
+    if all(issubclass(kind, str) for kind in kinds):
         return "BYTES"
-    return "BOOL" if all(isinstance(value, bool) for value in data) else "FP64"
+    return "BOOL" if all(issubclass(kind, bool) for kind in kinds) else "FP64"
 
 
 def _flat(data: Any) -> Iterator[Any]:

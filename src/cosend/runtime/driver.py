@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -72,7 +73,7 @@ class Driver:
         self.posting = Posting(engine.state, commits, link, start)
         self.requests = Requests(setup.name, commits)
         self._notable = notable
-        self._loop = asyncio.get_running_loop()
+        self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
         self._arrivals = Arrivals(setup.axes, self.requests)
         self._answering: set[asyncio.Future[None]] = set()  # calls of peers that are not answered yet
         self._scheduled = self._closed = False
@@ -160,9 +161,11 @@ class Driver:
             worker.do(work, partial(self._trained, need.model))
 
     def _said(self, need: RunModel, start: int, end: int, answers: Predicted) -> None:
-        """Take what a model says, in its thread."""
+        """Take answers of a model, in its thread; endpoints are called in the thread of the loop."""
+        is_here = threading.get_ident() == self._thread
+        call_soon = self._loop.call_soon if is_here else self._loop.call_soon_threadsafe
         with suppress(RuntimeError):  # the loop is closed: no client waits
-            self._loop.call_soon_threadsafe(self._enter, self._take_answers, need, start, answers)
+            call_soon(self._enter, self._take_answers, need, start, answers)
 
     def _take_answers(self, need: RunModel, start: int, answers: Predicted) -> None:
         labels = checked(need.model, answers.labels)

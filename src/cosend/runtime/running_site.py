@@ -506,6 +506,9 @@ class RunningSite:
     async def _take_snapshot(self) -> bool:
         """Take a snapshot of one moment, most of which was copied before; returns False if something got in the way."""
         state, commits = self.state, self.commits
+        while state.learner.registry.narrow:
+            state.learner.registry.widen_some()
+            await asyncio.sleep(0)
         freezing = await asyncio.to_thread(Freezing, state)
         for _ in freezing.copy_notes():
             await asyncio.sleep(0)

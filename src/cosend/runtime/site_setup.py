@@ -211,6 +211,7 @@ def _learn_features(learner: Learner) -> None:
     if learner.policy.mixes:
         learner.add_axes(0, 2, [])
         learner.add_axes(2, 0, [0.5])
+        learner.registry.widen(np.array([learner.last_id]))
 
 
 def _answer_a_peer(state: SiteState, context: tuple[float, ...], count: int) -> None:
