@@ -1,7 +1,8 @@
 """`python -m tests.tools.walk`: how much of cosend one item passes, as functions, files and calls that change file.
 
 Each way is traced after a warm-up, without the compiler. Functions that run at import, comprehensions and lambdas do
-not count; a coroutine that is resumed is not called again. What a service does is counted with its client.
+not count; a coroutine that is resumed is not called again. What a service does is counted with its client, without what
+it does all the time, whether items come or not.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from typing import Any
 PACKAGE = f"{Path('src', 'cosend')}{os.sep}"
 WARM_UP = 12  # items before the one that is traced
 QUIET_S = 0.3  # after a reply: what follows it is part of the way
+IDLE_S = 1.3  # before it: what a service does every second
 RUN = ["run", "clinics", "--items", "60", "--seeds", "1", "--out"]
 
 Step = tuple[str, str, str]  # file and name of the function that is called, and the file of the caller
@@ -65,9 +67,11 @@ class Tracer:
     def walk(self, name: str) -> Iterator[None]:
         """Print a row of the table for what is done in the block, and its functions if they are wanted."""
         self._steps = []
+        time.sleep(IDLE_S)
+        always, self._steps = {step[:2] for step in self._steps}, []
         yield
         time.sleep(QUIET_S)
-        steps, self._steps = Counter(self._steps), None
+        steps, self._steps = Counter(step for step in self._steps if step[:2] not in always), None
         functions = list(dict.fromkeys((file, function) for file, function, _ in steps))
         changes = sum(count for (file, _, caller), count in steps.items() if caller not in ("", file))
         files = len({file for file, _ in functions})
