@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from tests.cli.serving import free_port
 from tests.links.worlds import server_binary
+from tests.tools.processes import free_port
 
 DOCS = Path(__file__).parents[1] / "docs"
 FILE = re.compile(r"`([\w.]+)`[^`]*\n\n```(?:python|toml)\n(.*?)^```", flags=re.MULTILINE | re.DOTALL)
