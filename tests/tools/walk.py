@@ -7,6 +7,7 @@ it does all the time, whether items come or not.
 
 from __future__ import annotations
 
+import asyncio
 import dis
 import os
 import sys
@@ -93,6 +94,40 @@ def walk_two(tracer: Tracer, name: str, classify: Callable[[Any], Any], learn: C
         learn(decided)
 
 
+@contextmanager
+def in_a_loop() -> Iterator[Callable[[Any], Any]]:
+    """Give what runs a coroutine in the event loop of another thread, and waits for it."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    try:
+        yield lambda coroutine: asyncio.run_coroutine_threadsafe(coroutine, loop).result()
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+
+def walk_to_a_peer(tracer: Tracer, folder: Path) -> None:
+    """Walk the way of an item through two running sites, without HTTP: only the peer has a model that is right."""
+    from cosend.runtime.label_intake import Given
+    from cosend.transport.in_process import Hub
+    from tests.node.pairs import two
+
+    def classify(item: Any) -> Any:
+        (decided,) = done(north.classify([item]))
+        asked.append(decided.arm)
+        return decided
+
+    asked = list[str]()
+    with in_a_loop() as done:
+        sites = two(folder, Hub(), lambda _: "well", lambda _: "ill")
+        north, _ = done(sites.__aenter__())
+        walk_two(tracer, "a peer", classify, lambda decided: done(north.label([Given(decided.id, "ill")])))
+        done(sites.__aexit__(None, None, None))
+    assert asked[-1] == "south"
+
+
 def main() -> None:
     """Print the table."""
     os.environ["NUMBA_DISABLE_JIT"] = "1"
@@ -112,6 +147,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         with served(Path(folder)) as (address, _), Client(address) as client:
             walk_two(tracer, "a service", client.classify, lambda decision: client.learn(decision, "ill"))
+        walk_to_a_peer(tracer, Path(folder))
         command = [*RUN, folder]
         CliRunner().invoke(app, command)
         with tracer.walk("cosend run clinics"):
