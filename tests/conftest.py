@@ -76,8 +76,8 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     return True
 
 
-@pytest.fixture(autouse=True)
-def _few_trees_without_the_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def few_trees(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fit few trees where nothing is compiled: all of them take as long as a thousand decisions."""
     if os.environ.get("NUMBA_DISABLE_JIT") == "1":
         monkeypatch.setattr("cosend.algorithm.boosting.ROUNDS", ROUNDS)

@@ -18,6 +18,8 @@ from cosend.errors import ArmError, ContextError, NoAnswer, SettingError
 from tests.engine.world import whole
 from tests.policies import POLICIES
 
+pytestmark = pytest.mark.usefixtures("few_trees")
+
 Item = dict[str, Any]
 
 
