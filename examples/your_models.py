@@ -2,7 +2,7 @@
 
 It prints the reward per patient (correct predictions minus costs) of the site and of each model alone.
 
-    pip install '.[models]' pandas
+    pip install '.[demo]' pandas
     python examples/your_models.py
 """
 

@@ -215,7 +215,7 @@ def worlds(
 ) -> None:
     """Play four sites with nothing configured on three public streams that do not come with cosend.
 
-    Beside site 1 stand its learnt arms, each alone, and its best model.
+    Site 1 is compared with each of its learnt arms alone, and with its best model.
     """
 
     def find(progress: Progress) -> tuple[Any, bool]:

@@ -35,7 +35,7 @@ from cosend.errors import SettingError
 from research.output import Section, as_markdown
 from research.output import write as write_all
 
-FOLDER: Final = Path("../shared/data/paretobandit")
+FOLDER: Final = Path("recordings")
 NAMES: Final = ("val", "val_k4")
 EVENTS: Final = ("", "cut", "loss", "new")
 ABOVE_CHEAPEST: Final = 1.5  # times its price: smaller budgets allow nothing else

@@ -75,6 +75,24 @@ def test_every_extra_is_on_the_page_of_the_installation() -> None:
     assert sorted(name for row in rows for name in re.findall(r"\w+", row)) == sorted(extras)
 
 
+def test_every_command_that_installs_names_the_extras_of_a_task() -> None:
+    """The page of the installation has one set for each task, and no other page has another one."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    tasks = re.findall(
+        r"^\| [^`|]+ \| `\.\[([a-z,]+)\]` \|$", (DOCS / "start/install.md").read_text(), flags=re.MULTILINE
+    )
+    assert {name for task in tasks for name in task.split(",")} <= extras.keys()
+    places = [*PAGES, *MORE, *(ROOT / "examples").glob("*.py"), *(ROOT / "deploy").rglob("*")]
+    found = [
+        (name_of(path), written)
+        for path in places
+        if path.is_file()
+        for written in re.findall(r"'(?:\.{1,2}|/src)\[([a-z,]+)\]'", path.read_text())
+    ]
+    assert len(found) > 10
+    assert [each for each in found if each[1] not in tasks] == []
+
+
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_blocks_that_are_not_run_can_be_read(page: Path) -> None:
     starts = re.findall(r"^```(.*)$", page.read_text(), flags=re.MULTILINE)
@@ -135,7 +153,7 @@ def test_the_extras_of_a_command_that_needs_several_have_one_name() -> None:
         within = set(line.removeprefix("cosend[").removesuffix("]").split(","))
         return within | (parts("demo") if "demo" in within else set())
 
-    assert parts("demo") == {"client", "local", "models", "network", "service"}
+    assert parts("demo") == {"client", "endpoints", "local", "models", "network", "service"}
     assert parts("all") == project.keys() - {"all", "dev", "docs"}
 
 

@@ -30,7 +30,7 @@ def tool_of(monkeypatch: pytest.MonkeyPatch) -> Tool:
 
 def test_every_table_of_a_page_is_made_of_what_was_recorded(tool: Tool) -> None:
     pages = tool("tables").pages()
-    assert {path.name for path, _ in pages} == {"README.md", "index.md", "clinics.md"}
+    assert {path.name for path, _ in pages} == {"README.md", "index.md", "clinics.md", "lab-notes.md"}
     for (path, place), text in pages.items():
         assert f"<!-- {place} -->\n{text}<!-- end -->" in path.read_text(), f"make tables writes {path.name}: {place}"
 
@@ -39,7 +39,7 @@ def test_the_verdict_of_the_quick_start_is_what_was_recorded(tool: Tool) -> None
     record = tool("recorded").read("clinics")["results"]
     result = {"overall": record["policies"], "policy": record["policy"], "is_default": True, "sites": [1, 2, 3]}
     said = verdict({**result, "seeds": [1, 2, 3, 4, 5]})
-    assert f"\n> {said}\n" in (ROOT / "docs" / "start" / "quick-start.md").read_text()
+    assert f"\n![{said}](../images/report-top-light.png)\n" in (ROOT / "docs" / "start" / "quick-start.md").read_text()
 
 
 def test_the_first_picture_is_made_of_what_was_recorded(tool: Tool) -> None:

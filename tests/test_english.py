@@ -79,16 +79,25 @@ def test_long_sentences_are_found_but_not_in_tables(english: Any) -> None:
     assert [each[1] for each in english.in_markdown(f"{words}\n| {words} |\n")] == ["31 words"]
 
 
-def test_strings_of_a_program_are_read_and_its_docstrings_only_if_they_are_help(english: Any) -> None:
-    program = '''"""Beside."""
+def test_strings_docstrings_and_comments_of_a_program_are_read(english: Any) -> None:
+    program = '''"""Beside.
+
+It is fine. What there
+is stands beside it.
+
+>>> what_is(9 % 3)
+"""
 
 
 def command(share):
     """Starts it again."""
-    return f"{share} % of all", "beside", "it is " "beside the file"
+    return f"{share} % of all", "beside", "it is " "beside the file"  # nobody knows
 '''
-    assert [each[:2] for each in english.in_python(program)] == [(6, "0 %"), (6, "beside")]
-    assert (5, "Starts it again") in [each[:2] for each in english.in_python(program, docstrings=True)]
+    strings = [(12, "0 %"), (12, "beside")]
+    assert [each[:2] for each in english.in_python(program, strings_only=True)] == strings
+    rest = [(1, "Beside"), (3, "What there is stands beside it."), (3, "beside"), (3, "stands"), (3, "What there is")]
+    rest += [(11, "Starts it again"), (12, "nobody")]
+    assert sorted(each[:2] for each in english.in_python(program)) == sorted([*strings, *rest])
 
 
 def test_templates_are_read_without_tags_and_scripts(english: Any) -> None:

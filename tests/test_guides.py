@@ -7,10 +7,15 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, packages_distributions, requires
 from pathlib import Path
 from typing import Any
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from tests.links.worlds import server_binary
 from tests.tools.processes import free_port
@@ -19,11 +24,52 @@ DOCS = Path(__file__).parents[1] / "docs"
 FILE = re.compile(r"`([\w.]+)`[^`]*\n\n```(?:python|toml)\n(.*?)^```", flags=re.MULTILINE | re.DOTALL)
 COMMANDS = re.compile(r"^```bash\n(.*?)^```", flags=re.MULTILINE | re.DOTALL)
 PATIENCE_S = 400
+FINDER = """\
+import sys
+from importlib.machinery import PathFinder
+
+OTHERS = set()
+
+
+class Installed(PathFinder):
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        return None if name.partition(".")[0] in OTHERS else super().find_spec(name, path, target)
+
+
+sys.meta_path[sys.meta_path.index(PathFinder)] = Installed
+"""
 GUIDES = sorted((DOCS / "guides").glob("*.md"))
 
 
+def installed(page: str) -> set[str]:
+    """Return the libraries that a reader of a page has: of the extra `demo`, of its own command, and all they need."""
+    project = tomllib.loads((DOCS.parent / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    (demo,) = extras["demo"]
+    parts = demo.removeprefix("cosend[").removesuffix("]").split(",")
+    named = " ".join(re.findall(r"pip install '\.\[demo\]'([a-z ]*)`", page)).split()
+    new, found = [*project["dependencies"], *(line for part in parts for line in extras[part]), *named], set[str]()
+    while new:
+        needed = Requirement(new.pop())
+        name = canonicalize_name(needed.name)
+        if name not in found and (needed.marker is None or needed.marker.evaluate({"extra": ""})):
+            found.add(name)
+            with suppress(PackageNotFoundError):  # the broker may be one that is not from pip
+                new += requires(name) or ()
+    return found
+
+
+def without_others(page: str) -> str:
+    """Return a program for the start of Python after which it finds no library that a reader of a page lacks."""
+    has = {"cosend", *installed(page)}
+    here = packages_distributions().items()
+    others = [module for module, names in here if not has & {canonicalize_name(name) for name in names}]
+    return f"{FINDER}\nOTHERS.update({others})\n"
+
+
 def done(guide: str, folder: Path) -> str:
-    """Do what a guide says and return what a reader sees."""
+    """Do what a guide says and return what a reader sees, with only those libraries that its reader has installed."""
     text = (DOCS / guide).read_text()
     for port in ("8800", "8801", "8802", "4222"):
         text = text.replace(port, str(free_port()))
@@ -31,6 +77,7 @@ def done(guide: str, folder: Path) -> str:
         (folder / name).write_text(content)
     commands = folder / "bin"
     commands.mkdir()
+    (commands / "sitecustomize.py").write_text(without_others(text))
     (commands / "cosend").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m cosend.cli "$@"\n')
     (commands / "python").write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
     (commands / "nats-server").write_text(f'#!/bin/sh\nexec "{server_binary()}" "$@"\n')
@@ -44,7 +91,12 @@ def done(guide: str, folder: Path) -> str:
         text=True,
         timeout=PATIENCE_S,
         check=False,
-        env={**os.environ, "PATH": f"{commands}:{os.environ['PATH']}", "COLUMNS": "120"},
+        env={
+            **os.environ,
+            "PATH": f"{commands}:{os.environ['PATH']}",
+            "PYTHONPATH": f"{commands}:{os.environ.get('PYTHONPATH', '')}",
+            "COLUMNS": "120",
+        },
     )
     assert finished.returncode == 0, finished.stdout[-2000:] + finished.stderr[-2000:]
     return finished.stdout
@@ -60,6 +112,13 @@ def is_seen(line: str, seen: str) -> bool:
     """Tell whether a line was printed, whatever its numbers, ports among them, and its blanks."""
     pattern = r"\d+".join(re.escape("".join(part.split())) for part in re.split(r"\d+", line))
     return re.search(pattern, "".join(seen.split())) is not None
+
+
+def test_a_reader_of_the_guides_lacks_what_no_page_asks_for() -> None:
+    assert {"uvicorn", "httpx", "nats-py", "sniffio", "scikit-learn", "scipy"} <= installed("")
+    assert not {"pandas", "pyarrow", "matplotlib", "river", "pytest"} & installed("")
+    assert "pandas" in installed("`pip install '.[demo]' pandas`")
+    assert "'pyarrow'" in without_others("")
 
 
 def check_shown(guide: str, seen: str) -> None:
@@ -198,4 +257,4 @@ def test_back_up(tmp_path: Path) -> None:
     assert shown in seen, seen
     assert "\nthe same\n" in seen, seen
     assert (tmp_path / "first.jsonl").read_text() == (tmp_path / "second.jsonl").read_text() != ""
-    assert (tmp_path / "decisions.parquet").stat().st_size > 0
+    assert json.loads((tmp_path / "decisions.jsonl").read_text())["id"] == "ann"

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cosend import Network, Site
+from cosend import Network, Reward, Site, client
 from cosend.axes import Feature, PreviousLabel
 from cosend.errors import SettingError, UnknownDecision
 from tests.cli.serving import cosend, write_network
@@ -55,6 +55,24 @@ def test_a_site_goes_on_waiting_and_says_how_many(kind: str, reward: Any) -> Non
         site.learn_many(site.classify_many([{"age": 1}] * 2), [MISSING[kind], True], [0.5])
 
 
+@pytest.mark.parametrize("kind", MISSING)
+def test_a_missing_score_is_not_known_everywhere(kind: str) -> None:
+    blank, units = MISSING[kind], Reward(range=(1, 5))
+    site = Site("here", classifiers={"yes": lambda _: "y", "no": lambda _: "n"}, context=AGE, reward=units)
+    one, two, three = made = site.classify_many([{"age": 10 * n} for n in range(3)])
+    for score in (blank, {"yes": blank}, {"yes": blank, "no": blank}):
+        site.learn(one, score=score)
+    assert site.learn_many(made, scores=pd.Series([blank] * 3, dtype=object)) == 3
+    assert site.learn_many([one, two], [blank, "y"], scores=[4, blank]) == 0
+    assert [site.is_pending(each) for each in made] == [False, False, True]
+    site.learn(three, score={three.arm: 3, "yes" if three.arm == "no" else "no": blank})
+    assert site.begin_with([{"age": 1}] * 3, arms=["yes", "no", "no"], scores=[5, blank, 1]) == 2
+    assert site.summary().pending == 0
+    rows = [client._truth("v", None, None, each) for each in (blank, {"yes": blank}, {"yes": 2, "no": blank})]
+    nothing = {"id": "v", "label": None, "cost": None}
+    assert rows == [nothing, nothing, {"id": "v", "cost": None, "scores": {"yes": 2, "no": None}}]
+
+
 def test_other_axes_and_strict_labels_do_not_mind() -> None:
     axes: list[Any] = [AGE, PreviousLabel("no", "yes")]
     site = Site("here", classifiers={"yes": lambda _: "yes"}, context=axes, strict_labels=True)
@@ -72,11 +90,16 @@ def test_a_stream_may_lack_truths() -> None:
 
 def test_a_pipe_says_of_each_line(tmp_path: Path) -> None:
     write_network(tmp_path)
-    lines = [{"features": {"age": 20}, "id": "a"}, {"id": "a", "label": None}, {"id": "a", "label": "ill"}]
+    blank: list[dict[str, Any]] = [{"label": None}, {"score": None}, {"scores": {"young": None}}]
+    lines = [
+        {"features": {"age": 20}, "id": "a"},
+        *({"id": "a", **each} for each in blank),
+        {"id": "a", "label": "ill"},
+    ]
     given = "".join(json.dumps(line) + "\n" for line in lines)
     done = cosend("classify", "network.toml", "--site", "north", folder=tmp_path, given=given)
     answers = [json.loads(line) for line in done.stdout.splitlines()]
-    assert answers[1:] == [{"id": "a", "result": "missing"}, {"id": "a", "result": "learnt"}]
+    assert answers[1:] == [{"id": "a", "result": each} for each in (*["missing"] * 3, "learnt")]
 
 
 @pytest.mark.parametrize("kind", ["None", "nan", "NA"])

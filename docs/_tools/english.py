@@ -3,15 +3,17 @@
     python docs/_tools/english.py          all pages and the texts of src/cosend
     python docs/_tools/english.py FILE...  these files
 
-CONTRIBUTING.md has the rules. In Markdown, code is not read; in Python, only strings with a space are read, and
-docstrings only of the commands, because these are their help.
+CONTRIBUTING.md has the rules. In Markdown, code is not read; in Python, strings with a space, docstrings and comments
+are read, and in src/cosend/algorithm only the strings.
 """
 
 from __future__ import annotations
 
 import ast
+import io
 import re
 import sys
+import tokenize
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
@@ -22,16 +24,18 @@ CHECKED: Final = (
     "deploy/*.md",
     "docs/*.md",
     "docs/benchmarks/*.md",
+    "docs/contributing/[!e]*.md",  # exactness.md is formulas
     "docs/guides/*.md",
     "docs/operate/*.md",
     "docs/reference/*.md",
+    "docs/research/*.md",
     "docs/start/*.md",
     "examples/*.md",
     "src/cosend/**/*.html",
     "src/cosend/**/*.py",
 )
 MOST_WORDS: Final = 30  # of a sentence; write less than 25
-OWNERS: Final = r"(?:its|your|their|our|my|his|her)"
+OWNERS: Final = r"(?:its|your|their|our|my|his|her|one's)"
 PARTS: Final = r"(?:third|quarter|fifth|sixth|seventh|eighth|ninth|tenth|twentieth|thirtieth|hundredth)"
 # What to look for, and what to write instead.
 PATTERNS: Final = tuple(
@@ -46,8 +50,11 @@ PATTERNS: Final = tuple(
         ),
         (r"\b(?:go|goes|went|going) on(?! to)\b", "continue, keep running, resume"),
         (rf"\bof {OWNERS} own\b", "your models, its own folder, a separate table"),
-        (r"\b(?:now and then|for a while|all the same|by then|as ever|of late)\b", "say when, or delete it"),
-        (r"\b(?:some|no|every)body\b|\bwhom\b", "name who: a user, a client, no subscriber, which model"),
+        (
+            r"\b(?:now and then|for a while|all the same|by then|as ever|of late|for good|here and now)\b",
+            "say when, or delete it",
+        ),
+        (r"\b(?:some|no|every)body\b|\bwho(?:m|ever)\b", "name who: a user, a client, no subscriber, which model"),
         (r"\b(?:know[ns]?|learnt|learned|learns?|tells?|told|says?|said) of\b", "about"),
         (r"\b(?:anew|afresh)\b", "resets, starts over"),
         (r"\bwhat (?:it|there|that|they|these) (?:is|was|are|were)\b|\b(?:came|become|became) of\b", "name it"),
@@ -60,7 +67,7 @@ PATTERNS: Final = tuple(
         (rf"\b(?:a|one) {PARTS} (?:less|more|better|worse|faster|slower|longer|of that)\b", "14% worse"),
         (r"\b(?:right|wrong) labels?\b", "correct prediction, incorrect prediction"),
         (r"\blabels? (?:comes?|came)\b", "labels arrive"),
-        (r"\b(?:stands?|lies?) (?:at|in|on|below|above|there)\b(?! for)", "is, are"),
+        (r"\b(?:stands?|lies?) (?:at|in|on|below|above|there)\b(?! for)|\b(?:stands|stood)\b(?! for)", "is, are"),
         (r"\b(?:that|those) of (?:the|an?|its|their|all|each|others?)\b", "repeat the noun"),
         (r"\bsuch (?:a )?ones?\b|\bso many\b", "name it; this many"),
         (r"(?-i:^What) (?!to\b|if\b)[^?]*$", "start with the noun: Inference is the bottleneck"),
@@ -74,8 +81,10 @@ def found_in(text: str) -> list[tuple[str, str]]:
 
 
 def prose(text: str) -> Iterator[tuple[int, str]]:
-    """Yield the lines of a page with their numbers: without code, comments, and the targets of links."""
-    text = re.sub(r"^( *)```.*?^ *```$|<!--.*?-->", _blank, text, flags=re.MULTILINE | re.DOTALL)
+    """Yield the lines of a page with their numbers: without code, comments, generated parts and targets of links."""
+    text = re.sub(
+        r"^( *)```.*?^ *```$|<!-- .*? -->\n.*?<!-- end -->|<!--.*?-->", _blank, text, flags=re.MULTILINE | re.DOTALL
+    )
     for number, line in enumerate(text.splitlines(), 1):
         yield number, re.sub(r"\]\([^)]*\)", "]", re.sub(r"`[^`]*`", "CODE", line)).strip()
 
@@ -97,29 +106,47 @@ def in_markdown(text: str) -> Iterator[tuple[int, str, str]]:
             yield number, f"{words} words", "two sentences, each under 25 words"
 
 
-def in_python(text: str, *, docstrings: bool = False) -> Iterator[tuple[int, str, str]]:
-    """Yield the same for the strings of a program; what is filled into them counts as a number."""
-    tree, skipped = ast.parse(text), set[int]()
+def in_python(text: str, *, strings_only: bool = False) -> Iterator[tuple[int, str, str]]:
+    """Yield the same for the strings, docstrings and comments of a program; what is filled in counts as a number."""
+    tree = ast.parse(text)
+    docstrings = list(_docstrings(tree))
+    skipped = {id(each) for each in docstrings}
     for node in ast.walk(tree):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            is_first = bool(node.body) and isinstance(node.body[0], ast.Expr)
-            if is_first and not (docstrings and isinstance(node, ast.FunctionDef)):
-                skipped.add(id(node.body[0].value))
         if isinstance(node, ast.JoinedStr):
             skipped |= {id(part) for part in node.values}
-    for node in ast.walk(tree):
-        if id(node) in skipped:
-            continue
-        if isinstance(node, ast.JoinedStr):
-            parts = [str(part.value) if isinstance(part, ast.Constant) else "0" for part in node.values]
-            sentence = "".join(parts)
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            sentence = node.value
-        else:
-            continue
+        sentence = "" if id(node) in skipped else _sentence(node)
         if " " in sentence:
             plain = re.sub(r"`[^`]*`", "CODE", " ".join(sentence.split()))
             yield from ((node.lineno, written, advice) for written, advice in found_in(plain))
+    if not strings_only:
+        for each in docstrings:
+            yield from _in_sentences(each.lineno, each.value)
+        for token in tokenize.generate_tokens(io.StringIO(text).readline):
+            if token.type == tokenize.COMMENT:
+                yield from _in_sentences(token.start[0], token.string.lstrip("#! "))
+
+
+def _docstrings(tree: ast.AST) -> Iterator[ast.Constant]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and node.body:
+            value = getattr(node.body[0], "value", None)
+            if isinstance(node.body[0], ast.Expr) and isinstance(value, ast.Constant) and isinstance(value.value, str):
+                yield value
+
+
+def _sentence(node: ast.AST) -> str:
+    if isinstance(node, ast.JoinedStr):
+        return "".join(str(part.value) if isinstance(part, ast.Constant) else "0" for part in node.values)
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+
+
+def _in_sentences(first: int, text: str) -> Iterator[tuple[int, str, str]]:
+    """Yield the same for each sentence of a docstring or a comment, with the line in which it begins."""
+    plain = re.sub(r"^ *(?:>>>|\.\.\. ).*|`[^`]*`", lambda code: f"CODE{_blank(code)}", text, flags=re.MULTILINE)
+    for sentence in re.finditer(r"\S.*?(?:[.!?](?=\s)|$(?![\s\S])|(?=\n\s*\n))", plain, flags=re.DOTALL):
+        number = first + plain.count("\n", 0, sentence.start())
+        for written, advice in found_in(" ".join(sentence[0].split())):
+            yield number, written, advice
 
 
 def in_template(text: str) -> Iterator[tuple[int, str, str]]:
@@ -133,7 +160,7 @@ def mistakes(path: Path) -> list[str]:
     """Return a line for everything that is found in a file."""
     text = path.read_text()
     if path.suffix == ".py":
-        found = in_python(text, docstrings=path.parent.name == "cli")
+        found = in_python(text, strings_only="algorithm" in path.parts)
     else:
         found = in_markdown(text) if path.suffix == ".md" else in_template(text)
     name = path.relative_to(ROOT) if path.is_relative_to(ROOT) else path

@@ -88,6 +88,7 @@ def pages() -> dict[tuple[Path, str], str]:
         (benchmarks, "changes"): changes_table(budgets["results"]),
         (benchmarks, "ImageSegments"): measured(images) + images_table(images["results"]),
         (benchmarks, "speed"): measured(speed) + speed_table(speed["results"]),
+        (DOCS / "research" / "lab-notes.md", "budgets"): measured(budgets) + both_budgets_table(budgets["results"]),
         (clinics_page, "policies"): measured(clinics) + policies_table(clinics["results"]),
         (clinics_page, "reasons"): "".join(f"- {reason}\n" for reason in clinics["results"]["reasons"]),
     }
@@ -218,6 +219,18 @@ def budgets_table(budgets: Record) -> str:
         lines.append((budget, *shown, f"{row['oracle']:.3f}", f"{100 * row['spent']:.0f}%"))
     heading = ("USD per prompt", "best single model", "best fixed mixture", "cosend", "oracle", "of the budget spent")
     return table(heading, lines)
+
+
+def both_budgets_table(budgets: Record) -> str:
+    """Return how far cosend keeps to every budget, and its score, with three and with four models."""
+    found: dict[str, list[str]] = {}
+    for row in budgets["rows"]:
+        if row["event"] == "":
+            budget = "none" if row["budget"] is None else f"{row['budget']:.6f}".rstrip("0")
+            spent = "" if row["budget"] is None else f"{100 * row['spent']:.0f}%"
+            found.setdefault(budget, [budget]).extend((spent, f"{row['score']:.4f}", f"{row['beside_mixture']:+.4f}"))
+    heading = ("USD per prompt", "three models: spent", "score", "against mixture")
+    return table((*heading, "four models: spent", "score", "against mixture"), list(found.values()))
 
 
 def changes_table(budgets: Record) -> str:

@@ -1,6 +1,6 @@
 """cosend: classify or send.
 
-Each site classifies its items with one of its own models or asks a peer, and learns from late labels
+Each site classifies its items with one of its models or asks a peer, and learns from late labels
 which choice is best for which context.
 
 >>> from cosend import Site, axes

@@ -1,8 +1,8 @@
 """One thread at a time: the compiled rules write into arrays that they share, so two of them at once would spoil these.
 
-A learner has a lock of its own, and a site shares that of its learner. Sites that have peers call each other, in any
+A learner has its own lock, and a site shares the lock of its learner. Sites that have peers call each other, in any
 order, so all of them in a process share one lock: with one for each, two sites that call each other at the same time
-would wait for each other for ever. A site without peers calls nobody, so its own lock is always the last to be taken.
+would wait for each other for ever. A site without peers calls no other, so its own lock is always the last to be taken.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class Alone:
-    """A lock that is no part of what it guards: a copy of a site, or one that was pickled, gets a lock of its own."""
+    """A lock that is no part of what it guards: a copy of a site, or one that was pickled, gets its own lock."""
 
     __slots__ = ("_name", "lock")
 

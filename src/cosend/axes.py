@@ -66,12 +66,12 @@ class Axis(ABC):
 
     @property
     def description(self) -> str:
-        """What it is, with its settings: two of the same description place an item at the same point."""
+        """Its kind and its settings: two of the same description place an item at the same point."""
         return repr(self)
 
     @property
     def is_category(self) -> bool:
-        """Whether it has a cell for every value, in place of numbers in [0, 1]."""
+        """Whether it has a cell for every value, instead of numbers in [0, 1]."""
         return False
 
     @property
@@ -300,7 +300,7 @@ class FromFunction(Axis):
         return f"function {self.name!r}"
 
     def read(self, items: Sequence[Any]) -> list[float]:
-        """Return what the function says of every item, if it is in [0, 1]."""
+        """Return the value of the function for every item, if it is in [0, 1]."""
         return [self._value(item) for item in items]
 
     def _value(self, item: Any) -> float:
@@ -315,7 +315,7 @@ class FromFunction(Axis):
 
 @dataclass(frozen=True, slots=True)
 class Opinion(Axis):
-    """What a free local model thinks of an item, as an axis: missing where it has no opinion.
+    """The opinion of a free local model as an axis: missing where it has no opinion.
 
     optional  a site without this model, or where it costs something, always lacks the axis; else that is an error
     """
@@ -368,7 +368,7 @@ class AllFeatures(Axis):
 
     @property
     def description(self) -> str:
-        """What is known of it before an item comes."""
+        """The knowledge about it before an item comes."""
         return f"{EVERY_FEATURE} but {', '.join(self.without)}" if self.without else EVERY_FEATURE
 
     @property
@@ -389,7 +389,7 @@ class AllFeatures(Axis):
 
 
 def _as_dict(item: Any) -> Item:
-    """Return an item with its values, or raise: nobody need look into it again, when errors would come too late."""
+    """Return an item with its values, or raise: no later code has to read it, when errors would come too late."""
     try:
         features = named(item)
         return NO_FEATURES if features is None else dict(features)
@@ -455,7 +455,7 @@ def read_columns(axes: Sequence[Axis], items: Sequence[Any]) -> list[Column]:
 
 
 def as_axes(site: str, context: Any, learnt: Iterable[str] = ()) -> tuple[Axis, ...]:
-    """Return the axes of a site from what it was given: none, one or several; `learnt` as for `default_axes`."""
+    """Return the axes of a site from its `context`: none, one or several; `learnt` as for `default_axes`."""
     if context is None:
         return default_axes(learnt)
     axes = tuple(context) if isinstance(context, list | tuple) else (context,)
@@ -527,7 +527,7 @@ def as_rows(what: str, items: Any) -> list[Any]:
 
 
 def _named_rows(what: str, items: np.ndarray[Any, Any]) -> list[Any]:
-    """Return the rows of an array with named fields; moments stay what they are, and do not become numbers."""
+    """Return the rows of an array with named fields; moments stay moments, and do not become numbers."""
     if items.ndim > 1:
         raise SettingError(what, f"an array of shape {items.shape}", "an array with named fields and one row an item")
     names, rows = items.dtype.names or (), np.atleast_1d(items)

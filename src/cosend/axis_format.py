@@ -1,4 +1,4 @@
-"""Axes of the context as people read them: what they are called, and round values in their own units."""
+"""Axes of the context as people read them: their names, and round values in their own units."""
 
 from __future__ import annotations
 

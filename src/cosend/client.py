@@ -7,10 +7,10 @@
 
 The verbs are those of `cosend.Site`: `classify` and `learn` for one item, `classify_many` and `learn_many` for many.
 
-A request that fails temporarily is retried (`_Verbs._send`). That is safe: every item has an id, its
-own or one that is made here, and an id that the site has decided for gets the same decision again; a label counts once.
+A request that fails temporarily is retried (`_Verbs._send`). That is safe: every item has an id,
+given or generated, and a known id gets the same decision; a label counts once.
 
-Every verb is written once, as a coroutine. That of an `AsyncClient` is awaited; that of a `Client` ends in one step,
+Every verb is written once, as a coroutine. An `AsyncClient` awaits it; in a `Client` it ends in one step,
 because its requests and pauses block.
 """
 
@@ -235,7 +235,7 @@ def _run(work: Coroutine[Any, Any, T]) -> T:
 
 
 class _Verbs(ABC):
-    """What both clients can do; see `Client` for the options."""
+    """The verbs of both clients; see `Client` for the options."""
 
     def __init__(
         self,
@@ -313,12 +313,12 @@ class _Verbs(ABC):
         score: Score | None = None,
         price: float | None = None,
     ) -> LabelOutcome:
-        """Send the true label of a decision, or a score, and return what became of it: in any order, repeated, late.
+        """Send the true label of a decision, or a score, and return the result: in any order, repeated, late.
 
         decision  the decision, or its id
         cost      what the decision really cost, if that was not known before
-        score     what the answer was worth, where no label is known; by arm, where more is known than that of its arm
-        price     the cost in money, where the file of the site says what a right label is worth
+        score     what the answer was worth, where no label is known; by arm, where more scores are known
+        price     the cost in money, where the file has a `unit`
         """
         options: dict[str, Any] = {"scores": [score], "prices": [price]}
         receipt: LabelReceipt = await _Verbs.learn_many(self, [decision], [truth], [cost], **options)
@@ -364,7 +364,7 @@ class _Verbs(ABC):
 
     @_verb
     async def decision(self, id: str) -> DecisionRecord:
-        """Return a decision, what became of it, and what its cell knows now."""
+        """Return a decision, its result, and what its cell knows now."""
         return await self._ask(schema.DECISION, name=_quoted("id", id))
 
     @_verb
@@ -386,7 +386,7 @@ class _Verbs(ABC):
     async def change_arm(
         self, name: str, *, cost: float | None = None, price: float | None = None, paused: bool | None = None
     ) -> Arm:
-        """Change what an arm costs, as a share of a right label or as an amount of money; pause it, or resume it."""
+        """Change the cost of an arm, as a share of a correct prediction's value or in money; pause it, or resume it."""
         body = _encoded("the change of an arm", {"cost": cost, "price": price, "paused": paused})
         return await self._ask(schema.CHANGE_ARM, body, name=_quoted("name", name))
 
@@ -401,7 +401,7 @@ class _Verbs(ABC):
         outcome = await self._once(method=schema.READY.method, url=schema.READY.path)
         return isinstance(outcome, httpx.Response) and outcome.status_code == 200
 
-    # What they are made of
+    # Parts of clients
 
     async def _decide(self, body: bytes, count: int) -> list[Decision | NoAnswer]:
         try:

@@ -2,14 +2,14 @@
 
     entry_point     called from Python: made into machine code, and kept, so that the second start is fast
     compiled        called by compiled functions only: inlined into its callers
-    compiled_apart  the same, but stays a function of its own
+    compiled_apart  the same, but stays a separate function
 
 A compiled function is ordinary Python: with `NUMBA_DISABLE_JIT=1` it runs as it is written, which is how coverage is
 measured and how a debugger gets in.
 
 Numba would optimise every inner function with all that it calls, make machine code of it and a wrapper for Python, and
-do the same again for every caller. Only functions that Python calls need that. Inner functions pass on what they were
-translated to, and are optimised as a part of their callers: the first decision after an installation takes 12 seconds
+do the same again for every caller. Only functions that Python calls need that. Inner functions pass on their
+translation, and are optimised as a part of their callers: the first decision after an installation takes 12 seconds
 instead of 34. One that is called from Python after all, in a test, is compiled once more as an entry point.
 
 Numba has no public option for it. With a release that this was not tried with, inner functions are compiled in Numba's
@@ -50,7 +50,7 @@ FOLDERS: Final = ("algorithm", "simulation")  # where compiled functions are
 def cache_folder() -> str:
     """Return the cache folder of compiled functions: one for each state of the compiled sources.
 
-    Numba looks only at the file of a function itself, not at those of the functions it calls, and would keep using
+    Numba looks only at the file of a function itself, not at the files of the functions it calls, and would keep using
     what it compiled before one of them was changed. A package that cannot be written to does not change, so there
     Numba may choose.
     """
@@ -83,7 +83,7 @@ def entry_point(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def compiled_beside(function: Callable[P, R]) -> Callable[P, R]:
-    """Compile `function` as an entry point beside which other threads run: for work that takes seconds."""
+    """Compile `function` as an entry point that lets other threads run: for work that takes seconds."""
     config: Any = numba.config
     users, config.CACHE_DIR = config.CACHE_DIR, CACHE_FOLDER
     try:
@@ -106,9 +106,9 @@ def compiled_apart(function: Callable[P, R]) -> Callable[P, R]:
 
 
 class Waited(event.Listener):  # type: ignore[misc]  # Numba has no types for its internals
-    """Says once why somebody waits: at once through `tell`, or, where nobody shows progress, after a second in a log.
+    """Says once why a user waits: at once through `tell`, or, where no progress is shown, after a second in a log.
 
-    What is found in the cache is not compiled. Inner functions are compiled within entry points, so the clock is read
+    Functions in the cache are not compiled. Inner functions are compiled within entry points, so the clock is read
     every few milliseconds. A warning of `logging` is seen in scripts and notebooks, which mostly configure nothing, and
     is part of the log of a service.
     """
@@ -142,7 +142,7 @@ if not cast("Any", numba.config).DISABLE_JIT:
 def is_first_time() -> bool:
     """Tell whether this is the first process that compiles rules on this machine; the others find a mark.
 
-    What one command compiles is cached for all others, but another command may need a part that the first did not.
+    Functions of one command are cached for all others, but another command may need a part that the first did not.
     """
     if not CACHE_FOLDER:
         return True

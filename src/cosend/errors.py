@@ -24,7 +24,7 @@
     └── ServiceError        a request to the service of a site that was refused
         └── Unreachable     the same without any answer
 
-Each says what was wrong, where, and what is allowed. Whatever raises one has left its state as it was. However long a
+Each says what was wrong, where, and what is allowed. The state stays as it was. However long a
 value or a list of names is, the sentence stays readable: `shown` and `listed` cut them, `CosendError` cuts the rest.
 """
 
@@ -51,7 +51,7 @@ def cut(text: str, longest: int) -> str:
 
 
 def shown(value: object) -> str:
-    """Return a value as it stands in a sentence."""
+    """Return a value as part of a sentence."""
     try:
         return cut(repr(value), LONGEST_VALUE)
     except Exception:  # the repr of a user's object may raise anything, and Python's own refuses very long numbers
@@ -59,16 +59,16 @@ def shown(value: object) -> str:
 
 
 def in_one_line(error: BaseException) -> str:
-    """Return an error of someone else's code as it stands in a sentence: its type and what it says."""
+    """Return an error of someone else's code as part of a sentence: its type and what it says."""
     try:
         said = " ".join(str(error).split())
-    except Exception:  # a user's error may not even be able to say what it is
+    except Exception:  # a user's error may even fail to become a text
         said = ""
     return cut(f"{type(error).__name__}: {said}" if said else type(error).__name__, 2 * LONGEST_VALUE)
 
 
 def listed(names: Collection[Any]) -> str:
-    """Return names as they stand in a sentence: the first ones, and how many more there are."""
+    """Return names as part of a sentence: the first ones, and how many more there are."""
     first = ", ".join(shown(name) for name in islice(names, MOST_NAMES)) or "none"
     return first if len(names) <= MOST_NAMES else f"{first} and {len(names) - MOST_NAMES:,} more"
 
@@ -76,7 +76,7 @@ def listed(names: Collection[Any]) -> str:
 class CosendError(Exception):
     """Anything that cosend raises on purpose.
 
-    What it says can be logged and sent: half characters, which a user's error may have in it, are written out.
+    Its text can be logged and sent: half characters, which a user's error may have in it, are written out.
     """
 
     def __init__(self, sentence: str = "") -> None:
@@ -265,7 +265,7 @@ class Unavailable(CosendError, RuntimeError):
 class ServiceError(CosendError, RuntimeError):
     """A request to the service of a site that was refused: `status` is that of HTTP, `detail` says why.
 
-    `so_far` is what the requests before it were told, if it was one of several: decisions, or what became of labels.
+    `so_far` has the replies to the requests before it, if it was one of several: decisions, or results of labels.
     """
 
     def __init__(self, url: str, status: int | None, detail: str, problem: str = "about:blank") -> None:

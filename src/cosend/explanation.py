@@ -18,7 +18,7 @@ REST: Final = "{} more"
 
 
 class ArmForecast(NamedTuple):
-    """What is expected of one arm for an item."""
+    """The forecast of one arm for an item."""
 
     name: str
     kind: str  # "local" or "peer"
@@ -34,7 +34,7 @@ class ArmForecast(NamedTuple):
 
 
 class Explanation(NamedTuple):
-    """Why an arm is chosen for an item: print it, show it in a notebook, or read its fields."""
+    """Why an item gets its arm: print it, show it in a notebook, or read its fields."""
 
     subject: str  # the item in a few words
     arm: str  # that is chosen, or was
@@ -113,7 +113,7 @@ class Weights(dict[str, View]):
 
 
 def named_forecasts(parts: Sequence[ViewForecast], axes: Sequence[str]) -> dict[str, ViewForecast]:
-    """Return forecasts by the names of their views, the largest weight first; those of the same axes are one."""
+    """Return forecasts by the names of their views, the largest weight first; views of the same axes are one."""
     groups: dict[str, list[ViewForecast]] = {}
     for part in parts:
         groups.setdefault(name_of_view(part.view, axes), []).append(part)
@@ -134,7 +134,7 @@ def joined(parts: Sequence[ViewForecast]) -> ViewForecast:
 
 
 def in_few_words(item: Any, weights: Mapping[str, View], axes: Sequence[str]) -> str:
-    """Return an item as those of its features that carry most weight."""
+    """Return the features of an item that carry most weight."""
     by_axis = dict.fromkeys(axes, 0.0)
     for view in weights.values():
         for axis in view.axes:
@@ -151,11 +151,11 @@ def _value(item: Any, name: str) -> Any:
     return getattr(item, name, None) if name.isidentifier() else None
 
 
-# What views are called
+# Names of views
 
 
 def weighted_views(views: Sequence[View], axes: Sequence[str]) -> Weights:
-    """Return views by name; those of the same axes are one, and the view that adds up is part of all that it adds."""
+    """Return views by name; views of the same axes are one, and the view that adds up is part of all that it adds."""
     found = Weights()
     for view in _shared_out(views):
         name = name_of_view(view, axes)
@@ -174,12 +174,12 @@ def _shared_out(views: Sequence[View]) -> Sequence[View]:
 
 
 def name_of_view(view: View, axes: Sequence[str]) -> str:
-    """Return the name of a view: of its axes, "none" without any, or what a pattern or a sum is."""
+    """Return the name of a view: of its axes, "no feature" without any, or what a pattern or a sum is."""
     if view.is_pattern:
         return "who was right last"
     if view.is_sum:
-        return "all added up"
-    return " + ".join(axes[axis] for axis in view.axes) or "none"
+        return "features added up"
+    return " + ".join(axes[axis] for axis in view.axes) or "no feature"
 
 
 def _joined(one: View, other: View) -> View:

@@ -1,4 +1,4 @@
-"""Functions that only compiled functions call, translated by the internals of Numba as far as callers need it."""
+"""Functions that only compiled functions call, translated by the internals of Numba as far as callers need."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class _InnerCompiler(dispatcher._FunctionCompiler):  # type: ignore[misc]  # Num
         made = compiler.compile_extra(
             typing, target, self.py_func, args, return_type, flags, self.locals, library, self.pipeline_class
         )
-        name = object()  # by which callers find it, in place of the address that it does not have
+        name = object()  # by which callers find it, instead of the address that it does not have
         target.insert_user_function(name, made.fndesc, [library])
         return made._replace(entry_point=name)
 
@@ -52,7 +52,7 @@ class Inner(registry.CPUDispatcher):  # type: ignore[misc]  # Numba has no types
         self._for_python: Any = None
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
-        """Compile it for the types of arguments, not for their values: a constant 0 needs no function of its own."""
+        """Compile it for the types of arguments, not for their values: a constant 0 needs no separate function."""
         return super().get_call_template([types.unliteral(each) for each in args], kws)
 
     def add_overload(self, made: Any) -> None:

@@ -5,7 +5,7 @@
     routing = RoutingClassifier({"tree": tree, "bayes": bayes}, context=Feature("age"), costs={"tree": 0.05})
     evaluate.progressive_val_score(dataset, routing, metrics.Accuracy())
 
-A thin layer over `Site`, which is there as `site`.
+A thin layer over `Site`, available as `site`.
 """
 
 from __future__ import annotations

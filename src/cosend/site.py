@@ -1,4 +1,4 @@
-"""A site in this process: its engine, driven here and now with its own models and peers that are called directly."""
+"""A site in this process: its engine, driven in the caller's thread, with its models and peers called directly."""
 
 from __future__ import annotations
 
@@ -82,7 +82,16 @@ from cosend.errors import (
 )
 from cosend.explanation import ArmForecast, Explanation, Weights, in_few_words, named_forecasts
 from cosend.explanation import weighted_views as weighted_views
-from cosend.models.adapters import Classifier, all_known_labels, answers_of, as_classifier, plain, predictions, teach
+from cosend.models.adapters import (
+    Classifier,
+    all_known_labels,
+    all_say_free_text,
+    answers_of,
+    as_classifier,
+    plain,
+    predictions,
+    teach,
+)
 from cosend.store.state_file import read_state, write_state
 from cosend.text import SmallTable, counted, plain_number, short_text
 
@@ -213,7 +222,7 @@ class Site:
 
     @property
     def learner(self) -> Learner:
-        """What it has learnt."""
+        """Its knowledge."""
         return self.engine.state.learner
 
     @property
@@ -250,7 +259,7 @@ class Site:
         asked how much labelled data they have where the policy needs to know. The arm itself is not used: if it failed,
         `classify` would take another one. Errors are those of `classify`.
 
-        What the site knows is copied for this, which takes milliseconds where it has many cells.
+        The knowledge of the site is copied for this, which takes milliseconds where it has many cells.
 
         >>> from cosend import Site
         >>> site = Site("here", classifiers={"zero": lambda item: 0, "one": lambda item: 1}, learnt=False)
@@ -264,7 +273,7 @@ class Site:
         return self._drafted(item, self.engine.draft()).arms[0]
 
     def _drafted(self, item: Any, engine: Engine) -> Batch:
-        """Let a draft of the engine choose for an item, and use no arm; raises as `classify` does."""
+        """Let a draft of the engine route an item, and use no arm; raises as `classify` does."""
         if type(item) is not dict:
             check_one(item)
         columns = read_columns(self.axes, [item])
@@ -297,8 +306,8 @@ class Site:
         sites = [self, *(peer for peer in self.peers.values() if isinstance(peer, Site))]
         spends = self.engine.state.accounts is not None
         if len(rows) > 1 and (spends or any(site.may_drop(len(rows)) for site in sites)):
-            # What expires here or at a peer is passed on before the next item, as it would be one by one; and what an
-            # answer says it has cost is spent before it.
+            # Decisions that expire are passed on before the next item, as they would be one by one; and the cost that
+            # an answer reports is spent before it.
             parts = [([row], [column[n : n + 1] for column in columns]) for n, row in enumerate(rows)]
         else:
             parts = [(rows, columns)]
@@ -326,7 +335,7 @@ class Site:
         return columns
 
     def _decided(self, items: Sequence[Any], columns: Sequence[Column]) -> Batch:
-        """Decide on items; whatever interrupts this, Ctrl-C too, leaves nothing behind that nobody knows of."""
+        """Decide on items; whatever interrupts this, Ctrl-C too, leaves no unknown decision behind."""
         engine = self.engine
         if engine.state.outbox:
             self._tell_all()  # a peer that cannot be told anything yet is not called either
@@ -345,7 +354,7 @@ class Site:
             self.engine.abandon(batch)
             self._execute(self.engine.take())
 
-    # What the engine needs
+    # Needs of the engine
 
     def _execute(self, needs: Sequence[Need]) -> list[CosendError]:
         """Do what the engine needs, and what follows from that; returns what went wrong in teaching."""
@@ -438,7 +447,7 @@ class Site:
         None, NaN, NaT and `pd.NA` are no label: it is missing, and the decision stays pending. So are they no score.
 
         score  what the answer was worth, where no true label is known: in [0, 1], or in the units of the `Reward`. By
-               arm, where more is known: that of the arm that was used, and of free local models beside it. An arm that
+               arm, where more is known: of the arm that was used, and of free local models. An arm that
                the site learns itself has the score of a model that said the same.
 
         A score teaches the site which arm to use. Models, and arms that the site learns itself, learn from labels only.
@@ -520,7 +529,7 @@ class Site:
 
         truths        the true labels: every free local model is run on the rows, and labels teach the site, the models
                       that learn and the arms that it learns itself
-        arms, scores  which local arm was used for each row, and what that was worth: no model is run
+        arms, scores  which local arm was used for each row, and the score of that: no model is run
         propensities  how likely that arm was for its row, where it is known: rows are thinned until every arm was as
                       likely as the least likely one, so that it does not matter on what the other system has decided
 
@@ -642,6 +651,7 @@ class Site:
 
     def _look_at_models(self) -> None:
         self.engine.known_labels = all_known_labels(self.classifiers.values())
+        self.engine.free_text = all_say_free_text(self.classifiers.values())
         self.engine.learning = frozenset(name for name, model in self.classifiers.items() if model.learns)
 
     # Being a peer
@@ -679,7 +689,7 @@ class Site:
         for error in errors:
             raise error
 
-    # What it goes by
+    # Settings
 
     @property
     def axis_names(self) -> tuple[str, ...]:
@@ -696,7 +706,7 @@ class Site:
         """Return why `classify` would take an arm for an item now: a sentence and tables to print, or fields to read.
 
         A decision of this site can be explained too, whether or not its label has come: by its context, with what is
-        known now. Right after `classify`, that is what it was decided by. Nothing changes, and free models are run on
+        known now. Right after `classify`, this explains the decision. Nothing changes, and free models are run on
         an item, as in `choose`. Only `MixedViews` can be explained.
 
         >>> from cosend import Site, axes
@@ -861,7 +871,7 @@ class Site:
             budget = budget.in_costs(self.money)
         self.engine.state.set_budget(budget)
 
-    # What outlives the process
+    # Saved state
 
     def _guard_by(self, alone: Alone) -> None:
         """Let one thread at a time use it and its learner, by this lock."""
@@ -905,7 +915,7 @@ class Site:
     def load(self, path: str | os.PathLike[str]) -> None:
         """Continue from what `save` has written for a site of the same name, models, peers and context.
 
-        What was saved (costs, policy, patience, seed) wins over what the site was built with.
+        Saved values (costs, policy, patience, seed) override the arguments of the site.
         """
         self.restore(read_state(path))()
 
@@ -921,7 +931,7 @@ class Site:
         self._guard_by(self.alone)
 
 
-# What a site may be made of
+# Parts of a site
 
 
 def check_models(site: Any, classifiers: Any, costs: Any) -> None:
@@ -966,7 +976,7 @@ def with_prices(
     return {**costs, **{arm: cost for arm, cost in found.items() if cost is not None}}
 
 
-# What arms say
+# Answers of arms
 
 
 def _called(peer: Peer, call: Call) -> list[Any]:
@@ -1026,8 +1036,8 @@ class ArmSummary(NamedTuple):
     labels: int  # of its decisions, and scores
     mean_reward: float | None  # of these, net of its cost; None before the first label
     state: str  # "" if it can be used, else "paused" or "backing off"
-    scored: int  # labels that have scored it: those of its decisions, and of others on which it had an opinion
-    price: float | None = None  # its cost in money, where a site knows what a right label is worth
+    scored: int  # labels that have scored it: of its decisions, and of others on which it had an opinion
+    price: float | None = None  # its cost in money, where a site knows the value of a correct prediction
 
 
 class Summary(NamedTuple):

@@ -5,7 +5,7 @@
     routing = RoutingClassifier({"tree": tree, "logit": logit}, context=Feature("age"), costs={"logit": 0.05})
     routing.fit(X, y).predict(X)
 
-A thin layer over `Site`, which is there as `site_`. Rows of an array are items with the features x0, x1, ...
+A thin layer over `Site`, available as `site_`. Rows of an array are items with the features x0, x1, ...
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class RoutingClassifier(base.ClassifierMixin, base.BaseEstimator):  # type: igno
 
     `predict` uses the best model so far for every row, explores nothing and changes nothing. Exploring is for `fit` and
     `partial_fit`, which run the models that cost nothing on every row. If each call of a model costs real money, use a
-    `Site` of your own with `score_local="used"`: there each label scores only the model that answered.
+    separate `Site` with `score_local="used"`: there each label scores only the model that answered.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class RoutingClassifier(base.ClassifierMixin, base.BaseEstimator):  # type: igno
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
-        """Learn from more rows which model to use where; models that can go on learning do so afterwards.
+        """Learn from more rows which model to use where; models that can continue to learn do that afterwards.
 
         The first call is a `fit`, so it needs rows of every class. `classes` is there for scikit-learn only.
         """

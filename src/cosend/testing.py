@@ -26,7 +26,7 @@ from cosend.models.adapters import Classifier, Item, Label, as_classifier, predi
 
 
 class ClassifierConformance:
-    """What a site relies on in a classifier. Every check starts with a fresh one."""
+    """Promises of a classifier on which a site relies. Every check starts with a fresh one."""
 
     takes_anything = False  # True if there is no item that it could refuse
 
@@ -64,7 +64,7 @@ class ClassifierConformance:
             _holds(same, f"label {shown(label)} comes back from JSON as {shown(back)}")
 
     def test_says_the_same_of_an_item_alone_and_in_a_batch(self) -> None:
-        """A site may merge items into one call, or ask again."""
+        """A site may merge items into one call, or repeat it."""
         items, classifier = self._items(), self._fresh()
         together = classifier.predict(items)
         alone = [classifier.predict([item])[0] for item in items]
@@ -92,7 +92,7 @@ class ClassifierConformance:
             _holds(items == before, f"learn has changed the items to {shown(items)}")
 
     def test_learns_from_every_item_if_it_learns(self) -> None:
-        """And goes on labelling."""
+        """And continues to label."""
         items, classifier = self._items(), self._fresh()
         _holds(isinstance(classifier.learns, bool), f"learns must be true or false, is {shown(classifier.learns)}")
         if classifier.learns:

@@ -22,6 +22,9 @@ def test_a_long_command_says_it_before_it_works(monkeypatch: pytest.MonkeyPatch,
     without(monkeypatch, "scipy")
     said = refused("run", "--seeds", "2", "--out", tmp_path / "out")
     assert said == "error: this needs scipy: pip install '.[reports]' in a checkout of cosend\n"
+    without(monkeypatch, "sklearn")
+    said = refused("run", "--out", tmp_path / "out")
+    assert said == "error: this needs sklearn, scipy: pip install '.[models,reports]' in a checkout of cosend\n"
     assert not (tmp_path / "out").exists()
 
 

@@ -63,11 +63,14 @@ def test_a_recording_of_scores_is_played_and_nothing_in_it_is_an_error(tmp_path:
     result = result_of(file, "--stream", log, "--out", out)
     assert (result["known_by"], result["money"]) == ("score", {"unit": 0.02, "currency": "USD"})
     rows = {row["policy"]: row for row in result["overall"]}
-    assert all(row["error"] is None and 0 < row["score"] < 1 for row in rows.values())
+    assert all(row["error"] is None and 3 < row["score"] < 10 for row in rows.values())  # in the units of the file
+    for row in result["rows"]:
+        assert row["mean_reward"] == pytest.approx(row["score"] / 10 - row["cost"] / 300)
     assert rows["MixedViews"]["mean_reward"] > rows["best single model"]["mean_reward"] - 0.05
     assert {"previous label", "commonest label"}.isdisjoint(rows)
     said = called("run", file, "--stream", log, "--out", out)
     assert "mean score" in said.output
+    assert "as a fraction of the range from 0 to 10" in " ".join(said.output.split())
     assert "cost USD" in said.output
     page = (out / "report.html").read_text()
     for text in (said.output, page):
@@ -91,7 +94,7 @@ def test_a_category_is_played_by_real_sites_with_the_same_scores(tmp_path: Path)
     result = result_of(write_network(tmp_path, text), "--stream", write_log(tmp_path), "--out", tmp_path / "out")
     assert "played item by item" in result["notes"][0]
     rows = {row["policy"]: row for row in result["overall"]}
-    assert 0.3 < rows["MixedViews"]["score"] < 0.9
+    assert 3 < rows["MixedViews"]["score"] < 9
 
 
 def test_models_of_a_file_may_be_replaced_by_their_scores(tmp_path: Path) -> None:

@@ -293,7 +293,7 @@ class InService(Driver):
         return super().taught(model, count)
 
     def labels_of(self, arm: str) -> int:
-        return next(each.labels for each in self.client.arms() if each.name == arm)
+        return next(each.mean_over for each in self.client.arms() if each.name == arm)
 
     def backing_off(self) -> set[str]:
         return {each.name for each in self.client.arms() if each.breaker != "closed"}

@@ -8,16 +8,19 @@ import os
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import nats
 import nkeys  # type: ignore[import-untyped]
 import pytest
+from nats.aio.client import Client
 from nats.micro import add_service
 
 from cosend.engine.needs import Forward, Reply
 from cosend.errors import SettingError
+from cosend.transport import nats as transport
 from cosend.transport.codec import KINDS, Answered
 from cosend.transport.nats import NatsLink
 from cosend.transport.nats_options import NatsOptions
@@ -262,6 +265,49 @@ async def test_a_connection_that_died_while_much_was_to_be_sent_is_replaced(brok
         await until(lambda: south.connected)
         assert (await south.call("north", a_call(1), 5.0)).replies == [Reply(1)]
         await far.close()
+
+
+@pytest.mark.parametrize("fails", [asyncio.Event().wait, asyncio.CancelledError, RuntimeError])
+async def test_whatever_fails_or_hangs_while_a_link_connects_it_begins_anew(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch, fails: Any
+) -> None:
+    tries = []
+
+    async def add(*arguments: Any, **options: Any) -> Any:
+        tries.append(arguments)
+        if len(tries) > 1:
+            return await add_service(*arguments, **options)
+        if isinstance(fails, type):
+            raise fails
+        return await fails()
+
+    async def close(client: Client) -> None:
+        await Client.close(client)
+        raise asyncio.CancelledError
+
+    monkeypatch.setattr(transport, "add_service", add)
+    monkeypatch.setattr(transport._Everywhere, "close", close)
+    async with story(broker) as world:
+        south = NatsLink("south", NatsOptions(**{**asdict(world.options), "connect_s": 0.2}))
+        world.links.append(south)
+        await south.serve(announcement("south"), Peer())
+        await south.start()
+        north = await world.link("north")
+        await until(lambda: "south" in north.peers())
+        assert (await north.call("south", a_call(1), 5.0)).replies == [Reply(1)]
+
+
+async def test_a_connection_that_looks_alive_and_is_deaf_is_replaced(broker: Broker) -> None:
+    async with story(broker, connect_s=0.2) as world:
+        south, _ = await serving(world, "south")
+        north = await world.link("north")
+        assert isinstance(south, NatsLink)
+        client = south._there
+        for task in (client._reading_task, client._ping_interval_task):
+            assert task is not None
+            task.cancel()
+        await until(lambda: south._client is not client and south.connected)
+        assert (await north.call("south", a_call(1), 5.0)).replies == [Reply(1)]
 
 
 async def test_sites_of_one_name_that_were_apart_say_so_and_no_label_misses_the_one_that_waits(

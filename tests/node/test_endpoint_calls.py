@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 from cosend.engine.events import Answered, Failed
+from cosend.errors import LabelWarning
+from cosend.models.adapters import all_say_free_text
 from cosend.models.endpoints import Endpoint
 from cosend.models.loading import load_model
 from cosend.runtime.client_requests import Decided
@@ -94,6 +96,19 @@ async def test_tokens_and_prices_are_the_cost_of_a_language_model(server: Server
         await node.label([Given(found.id, "ill")])
         spent = (3.0 * TOKENS["prompt_tokens"] + 10.0 * TOKENS["completion_tokens"]) / 1e6
         assert node.counts.scores["far"].cost == pytest.approx(spent)
+
+
+async def test_a_label_for_a_language_model_that_answers_with_text_is_a_warning_and_is_learnt(
+    server: Server, tmp_path: Path
+) -> None:
+    free = Endpoint(f"openai:{server.url}/right/v1#gpt-x")
+    async with running(setup_of({"far": free}, costs={"far": COST}), tmp_path) as node:
+        await node.classify([{"age": 10.0}] * 2, ["chat-1", "chat-2"])
+        with pytest.warns(LabelWarning, match="'good' of decision 'chat-1' .*and its models answer with free text"):
+            await node.label([Given("chat-1", "good")])
+        assert (await node.label([Given("chat-2", "good")])).learnt == ["chat-2"]
+    for options in ({"labels": ["ill", "well"]}, {"parse": "(.*)"}):
+        assert not all_say_free_text([free, Endpoint(f"openai:{server.url}/right/v1#gpt-x", **options)])
 
 
 BAD = ["hangs", "drips", "breaks", "closes", "garbage", "huge", "fails", "forbidden", "moved"]

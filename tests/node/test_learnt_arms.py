@@ -72,7 +72,7 @@ async def test_opinions_in_the_context_survive_a_kill(tmp_path: Path) -> None:
         shown = await Inspection(node).decision(new.id)
         assert shown["context"][:3] == [0.25, shown["context"][1], None]
         assert shown["context"][1] in ("ill", "well")
-        assert {*Inspection(node).summary()["weights"]} & {"confidence of sure", "what stack says", "none"}
+        assert {*Inspection(node).summary()["weights"]} & {"confidence of sure", "what stack says", "no feature"}
         await check_folds(node)
         assert verify(events_of(node)) == []
         view = SiteView(node)
@@ -214,3 +214,12 @@ async def test_a_fit_that_fails_is_tried_again_after_the_next_label(
         await played(node, 1)
         await until(lambda: node.state.learnt.trees() is not None)
         await check_folds(node)
+
+
+async def test_what_an_arm_has_learnt_from_is_counted_like_the_labels_of_others(tmp_path: Path) -> None:
+    """What scores it fades, and is never much: that is no number for people."""
+    async with running(setup_of(models(), score_local="all"), tmp_path) as node:
+        await played(node, 60)
+        arms = {arm["name"]: arm for arm in Inspection(node).arms()}
+        assert {arm["labels"] for arm in arms.values()} == {120}
+        assert arms["stack"]["mean_over"] <= 50 < arms["young"]["mean_over"] == 120

@@ -17,13 +17,13 @@ DASH = "&ndash;"
 FACTS: dict[str, Any] = {
     "site": "north", "version": "1.2.3", "mode": "apply", "answered_by": None, "policy": {"name": "CoS"}, "up_s": 90.0,
     "items": 12_345, "in_flight": 1, "unanswered": 2, "decisions": 12_000, "recent_error": 0.125, "recent_reward": 0.85,
-    "recent_score": None, "recent_gain": 0.875, "scores": 0, "unit": None, "currency": None,
+    "recent_score": None, "recent_gain": 0.875, "scores": 0, "unit": None, "currency": None, "score_range": (0.0, 1.0),
     "labels": {"learnt": 11_000, "duplicate": 0, "unknown": 3, "expired": 4_200},
 }  # fmt: skip
 ARM: dict[str, Any] = {
     "name": "young", "kind": "local", "cost": 0.0, "price": None, "paused": False, "present": True, "refused": None,
     "breaker": "closed", "failures": 0, "last_failure": None, "decisions": {"exploit": 3}, "labels": 100,
-    "mean_gain": 0.9, "seconds_per_item": 0.002, "learnt": None,
+    "mean_gain": 0.9, "mean_score": 0.9, "mean_over": 100, "seconds_per_item": 0.002, "learnt": None,
 }  # fmt: skip
 
 
@@ -80,7 +80,7 @@ def decision(number: int = 12_345, reason: Reason | None = None, **facts: Any) -
             **facts,
         }
     )
-    return Row(number, past, reason or Reason())
+    return Row(number, past, reason or Reason(), past.score)
 
 
 def a_snapshot(**facts: Any) -> Snapshot:

@@ -202,6 +202,14 @@ def test_where_only_scores_come_nothing_is_called_an_error_or_a_label() -> None:
     assert "0.700" in parts["network"]
     for name in ("tiles", "arms", "decisions", "error", "error_title"):
         assert not re.search(r"error|label|accuracy", parts[name]), name
+    stars = a_snapshot(facts={**facts, "recent_score": 4.5, "score_range": (1.0, 5.0)}, arms=[arm("a", mean_score=4.6)])
+    drawn = render_parts(replace(stars, measure="score"))
+    assert "mean score 4.500" in text(drawn["tiles"])
+    assert "from 1 to 5." in drawn["tiles"]
+    assert "as a fraction of the range of scores, 1 to 5" in drawn["tiles"]
+    assert "4.600" in text(drawn["arms"])
+    curves = over_time(ranges("a", [0.5] * 40), replace(stars, measure="score", local=None), "all")
+    assert "3.000" in curves["error"]
     assert "score 0.700" in text(render_why(decided(score=0.7), [arm("young")], [], None))
 
 

@@ -63,11 +63,12 @@ def test_news_name_the_peers_that_are_asked_most() -> None:
     arms = SimpleNamespace(own={"own": 0.0})
     site = SimpleNamespace(
         state=SimpleNamespace(learner=SimpleNamespace(arms=arms)),
-        counts=SimpleNamespace(decisions=decisions, error=None, reward=None, score=None),
+        counts=SimpleNamespace(decisions=decisions, error=None, reward=None, score=0.5),
+        engine=SimpleNamespace(units=(1.0, 5.0)),
         started_at=2.0,
     )
     found = traffic_of(site)  # type: ignore[arg-type]  # all that it looks at
-    assert (found.kept, len(found.sent), found.sent["p39"]) == (5, MOST_PEERS, 40)
+    assert (found.kept, len(found.sent), found.sent["p39"], found.score) == (5, MOST_PEERS, 40, 3.0)
 
 
 async def test_nothing_is_said_of_a_model_alone_where_labels_score_only_the_arm_that_was_used(tmp_path: Path) -> None:

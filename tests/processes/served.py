@@ -126,6 +126,12 @@ class Served:
     def said(self) -> str:
         return self.log.read_text()
 
+    def wait_until_said(self, words: str) -> None:
+        until = time.monotonic() + LONGEST_S
+        while words not in self.said() and time.monotonic() < until and self.process.poll() is None:
+            time.sleep(0.01)
+        assert words in self.said()
+
     def classify(self, *ages: float, **more: Any) -> httpx.Response:
         return self.http.post("/v1/classify", json={"items": [{"features": {"age": age, **more}} for age in ages]})
 

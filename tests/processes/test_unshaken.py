@@ -29,6 +29,11 @@ def watch(event, given):
 to = os.open(os.environ["OPENED"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 sys.addaudithook(watch)
 """
+LONG_START = """
+from cosend.runtime.site_setup import Setup
+
+Setup.warm_up = lambda setup: time.sleep(60)  # as long as compiling takes on a busy machine
+"""
 
 
 @pytest.mark.compiled
@@ -119,11 +124,26 @@ def test_ctrl_c_twice_ends_a_site_at_once_and_in_order(tmp_path: Path) -> None:
         time.sleep(1.0)
         begun = time.monotonic()
         site.interrupt()
-        time.sleep(0.3)
+        site.wait_until_said("stopping, after 1 open request and a snapshot; press Ctrl-C again to stop at once")
         site.interrupt()
         assert site.process.wait(30) == 0
         assert time.monotonic() - begun < 4.5  # and does not wait for the model, which takes a minute
         assert "Traceback" not in site.said()
+        assert site.said().rstrip().endswith("stopped")
         assert [*site.store.glob("state-*.npz")]  # what it knows is left in order
         asking.join()
         assert statuses == [503]
+
+
+def test_ctrl_c_twice_ends_a_site_that_still_starts(tmp_path: Path) -> None:
+    file = network(tmp_path / "n", "young")
+    with (file.parent / "models.py").open("a") as models:
+        models.write(LONG_START)
+    with started(file, "--no-dashboard", env={"NUMBA_DISABLE_JIT": "1"}) as site:
+        site.wait_until_said("listening on")
+        site.interrupt()
+        site.wait_until_said("stopping, after its start; press Ctrl-C again to stop at once")
+        assert site.process.poll() is None
+        site.interrupt()
+        assert site.process.wait(10) == 130
+        assert "Traceback" not in site.said()

@@ -14,6 +14,7 @@ from cosend.report.verdict import (
     more,
     setting,
     verdict,
+    what_costs_are,
     what_marks_mean,
     what_rewards_are,
     why,
@@ -193,6 +194,9 @@ def test_what_a_reward_is_depends_on_how_answers_are_judged() -> None:
     alone = made_up(seeds=1) | {"sites": ["solo"]}
     assert what_rewards_are(alone) == "Reward per item: 1 for a correct prediction, minus costs."
     assert "the score of the answer, minus costs" in what_rewards_are(made_up() | {"known_by": "score"})
+    stars = made_up() | {"known_by": "score", "score_range": [1, 5]}
+    assert "the score of the answer as a fraction of the range from 1 to 5, minus costs" in what_rewards_are(stars)
+    assert what_costs_are(stars) == "1 is worth a score of 5 instead of 1"
     assert "what [reward] in the network file says" in what_rewards_are(made_up() | {"is_accuracy": False})
 
 

@@ -18,7 +18,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from starlette.exceptions import HTTPException
 
-from cosend import Budget, MixedViews, Money
+from cosend import Budget, MixedViews, Money, Reward
 from cosend.axes import Axis, Category, Feature, TimeOfDay, read_columns
 from cosend.client import Client
 from cosend.errors import ArmError, ContextError, CosendError, DecisionError, NoAnswer, StateError, Unavailable
@@ -226,7 +226,7 @@ async def test_a_decision_costs_what_its_arm_cost_when_it_was_chosen(tmp_path: P
 async def test_scores_are_told_where_labels_would_be_and_costs_in_money(tmp_path: Path) -> None:
     setup = a_setup(costs={"any": 0.1}, money=Money(0.02, "USD"), learnt=False)
     async with running(setup, tmp_path) as site, Caller(site) as client:
-        await client.decide("a", "b", "c")
+        await client.decide("a", "b", "c", None)
         told = await client.ask("/v1/labels", {"labels": [{"id": "a", "score": 0.25}, {"id": "b", "score": 0.75}]})
         assert (told["learnt"], told["missing"]) == (["a", "b"], [])
         summary = await client.summary()
@@ -252,7 +252,12 @@ async def test_scores_are_told_where_labels_would_be_and_costs_in_money(tmp_path
         for labels, words in (
             ([{"id": "c"}], "one of `label`, `score` and `scores`"),
             ([{"id": "c", "label": "ill", "score": 1}], "one of `label`, `score` and `scores`"),
-            ([{"id": "c", "score": 2}], "must be a number from 0 to 1, got 2"),
+            (
+                [{"id": "c", "score": 2}],
+                "the score of decision 'c' of site 'north' must be a number from 0 to 1, got 2",
+            ),
+            ([{"id": "d-4", "score": 2}], "the score of decision 'd-4' of site 'north' must be"),
+            ([{"id": "c", "scores": {"any": 1}}], "decision 'c' of site 'north' needs a score for 'young'"),
             ([{"id": "c", "score": "high"}], "Expected `float | null`"),
             ([{"id": "c", "score": 1, "price": 0.03}], "the price of decision 'c' must be a number from 0 to the unit"),
             ([{"id": "c", "score": 1, "price": 0.01, "cost": 0.5}], "given without a cost"),
@@ -263,6 +268,23 @@ async def test_scores_are_told_where_labels_would_be_and_costs_in_money(tmp_path
             assert (refused.status_code, words in refused.json()["detail"]) == (422, True), refused.text
         assert await client.learn("ill", "c")
         assert "cosend_arm_accuracy" in (await client.get("/metrics")).text
+
+
+async def test_scores_are_told_in_the_units_of_the_site_and_gains_in_shares(tmp_path: Path) -> None:
+    setup = a_setup(learnt=False, reward=Reward(range=(1, 5)))
+    async with running(setup, tmp_path) as site, Caller(site) as client:
+        await client.decide("a", "b")
+        await client.ask("/v1/labels", {"labels": [{"id": "a", "score": 5}, {"id": "b", "score": 3}]})
+        summary = await client.summary()
+        assert (summary["recent_score"], summary["recent_gain"], summary["recent_reward"]) == (4, 0.75, 0.75)
+        records = [await client.ask(f"/v1/decisions/{name}") for name in "ab"]
+        assert [record["score"] for record in records] == [5, 3]
+        gains = {arm["name"]: arm["mean_gain"] for arm in (await client.ask("/v1/arms"))["arms"]}
+        assert gains[records[0]["arm"]] in (1.0, 0.75)
+        assert "cosend_recent_score 4.0" in (await client.get("/metrics")).text
+        view = SiteView(site)
+        assert "mean score</span>" in render_parts(view.snapshot(1.0))["tiles"]
+        assert sorted(row.score for row in view.rows("labelled") if row.score is not None) == [3, 5]
 
 
 def test_the_example_of_a_label_has_a_label(tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ def test_axes_have_the_names_of_their_features_where_these_tell_them_apart() -> 
 def test_what_adds_up_is_trusted_for_what_it_adds() -> None:
     """`explain` shows the sum as a view; `weights` gives its weight to the features whose cells make a difference."""
     site = site_of(policy=MixedViews())
-    x, added = site.axis_names[0], "all added up"
+    x, added = site.axis_names[0], "features added up"
     assert added in site.weights()  # before the first label nothing makes a difference
     assert played(site, 400) > 0.9
     trusted, views = site.weights(), site.learner.views()

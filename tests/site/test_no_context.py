@@ -89,7 +89,7 @@ def test_a_site_without_a_context_finds_out_which_features_matter() -> None:
     trusted = here.weights()
     assert sum(view.share for name, view in trusted.items() if "kind" in name) > 0.75
     by_name = dict(here.explain({"kind": "a"}).views)
-    added = by_name.pop("all added up")
+    added = by_name.pop("features added up")
     assert max(added.forecasts, key=lambda arm: added.forecasts[arm]) == "kinds"
     name, explained = next(iter(by_name.items()))
     assert "kind" in name

@@ -102,7 +102,7 @@ def test_what_a_model_says_tells_which_arm_is_right() -> None:
     assert errors(with_it, truth, items) < 12
     assert with_it.axis_names == ("x", "what guide says")
     heaviest, *_ = with_it.explain({"way": "left", "x": 0.5}).views
-    assert "what guide says" in heaviest or heaviest == "all added up"
+    assert "what guide says" in heaviest or heaviest == "features added up"
     both = [{"way": "left", "x": 0.5}, {"way": "right", "x": 0.5}]
     before = whole(with_it.engine.state)
     assert with_it.best_model(both) == ["yes", "no"]

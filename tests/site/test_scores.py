@@ -13,6 +13,7 @@ from cosend import Learnt, Money, Reward, Site, ZoomingKLUCB, axes, fold, verify
 from cosend.engine import learnt_arms
 from cosend.engine.events import Event, Labelled, Taught
 from cosend.engine.needs import Forward
+from cosend.engine.scoring import as_score, gains_by_arm
 from cosend.errors import ArmError, NetworkError, RewardError, ScoreError, SettingError, SettledDecision
 from tests.engine.world import whole
 from tests.site.test_failing_arms import Line
@@ -314,3 +315,13 @@ def test_an_arm_that_is_learnt_here_has_the_score_of_a_model_that_said_the_same(
         "small": (0.25,),
         "large": (0.75,),
     }
+
+
+@pytest.mark.parametrize("units", [(0.0, 1.0), (1, 5), (-3.5, 0.1), (0, 1e6)])
+def test_a_score_is_shown_as_it_was_given(units: tuple[float, float]) -> None:
+    low, high = units
+    for share in (0.0, 0.1, 0.25, 1 / 3, 0.7, 1.0):
+        score = min(high, low + share * (high - low))
+        gain = gains_by_arm(score, "small", ["small"], units, "a decision")["small"]
+        assert as_score(gain, units) == pytest.approx(score, rel=1e-11)
+    assert [as_score(gain, units) for gain in (0.0, 1.0)] == [low, high]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -22,7 +23,7 @@ from typing import Any
 
 import httpx
 from PIL import Image
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, Page
 
 from tests.pages.browsing import CHROMIUM, NO_BROWSER, browser
 
@@ -96,8 +97,12 @@ def child(parent: int, words: str) -> int:
     sys.exit(f"no process with {words}")
 
 
-def take(running: Browser, url: str, name: str, ready: str, last: str = "") -> None:
-    """Take all pictures of a page, as soon as something is there; to the end of its `last` part if one is named."""
+def take(running: Browser, url: str, name: str, ready: str, last: str = "", upper: str = "") -> None:
+    """Take all pictures of a page, as soon as something is there.
+
+    last   the part of the page with which they end
+    upper  a part with which one more wide picture ends, called NAME-top, for a page that shows it
+    """
     schemes: tuple[Any, ...] = ("light", "dark")
     for width, height in WIDTHS.items():
         for scheme in schemes:
@@ -108,9 +113,20 @@ def take(running: Browser, url: str, name: str, ready: str, last: str = "") -> N
             page.wait_for_timeout(SETTLE_MS)
             file = IMAGES / f"{name}-{width}-{scheme}.png"
             page.screenshot(path=file, full_page=True)
-            end = page.locator(last).first.bounding_box() if last else None
+            end = bottom(page, last) + 30 if last else height
+            if upper and width == max(WIDTHS):
+                top = IMAGES / f"{name}-top-{scheme}.png"
+                shutil.copy(file, top)
+                shrink(top, bottom(page, upper))
             context.close()
-            shrink(file, round(end["y"] + end["height"]) + 30 if end else height)
+            shrink(file, end)
+
+
+def bottom(page: Page, part: str) -> int:
+    """Return where the first part that is called so ends on a page."""
+    box = page.locator(part).first.bounding_box()
+    assert box is not None, part
+    return round(box["y"] + box["height"])
 
 
 def shrink(file: Path, height: int) -> None:
@@ -139,6 +155,7 @@ def main() -> None:
             "report",
             "figure svg:visible",
             "#flow + figure",
+            "table.overall tbody tr:nth-child(5)",
         )
 
 

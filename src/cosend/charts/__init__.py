@@ -1,5 +1,5 @@
 """Charts as SVG, for the dashboard and the report.
 
 May import: text.
-Touches: files of its own (styles).
+Touches: its own files (styles).
 """

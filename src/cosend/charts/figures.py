@@ -29,11 +29,11 @@ HATCH: Final = (
     '<defs><pattern id="unsure" width="5" height="5" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">'
     '<rect width="3.2" height="5" fill="var(--card)" fill-opacity=".82"/></pattern></defs>'
 )
-LEFT: Final = 34.0  # room for the numbers beside a line chart
+LEFT: Final = 34.0  # room for the numbers next to a line chart
 EDGE: Final = 8.0
 ROW: Final = 16.0  # height of a line of a legend
 MOST_NAME: Final = 140.0  # room for the names of lines
-SAMPLE: Final = 18.0  # of a line, beside its name
+SAMPLE: Final = 18.0  # of a line, next to its name
 Span = tuple[float, float]
 
 
@@ -60,7 +60,7 @@ OTHERS: Final = (6, 4, 5, 7)  # colours of further models of a site, in this ord
 
 
 def looks_apart(owners: Sequence[str], sites: Sequence[str], here: str, others: Sequence[int] = OTHERS) -> list[Look]:
-    """Return the look of every arm of a site: colours of their own for its models too, as long as there are any."""
+    """Return the look of every arm of a site: different colours for its models too, as long as there are any."""
     left = [colour for colour in others if colour >= len(sites)]
     found = looks_of_arms(owners, sites)
     further = [n for n, owner in enumerate(owners) if owner == here][1:]
@@ -141,7 +141,7 @@ class Drawing:
         self._parts.append(f'<g class="mark {kind}">{title}<path class="turn" d="{line}"/><path d="{head}"/></g>')
 
     def tick(self, x: float, bottom: float, tip: str) -> None:
-        """Draw a short line that stands on another; `tip` is shown while the pointer is over it."""
+        """Draw a short line that rises from another; `tip` is shown while the pointer is over it."""
         line = f'<path d="M{_short(x)} {_short(bottom - 4)}V{_short(bottom)}"/>'
         self._parts.append(f'<g class="mark minor"><title>{escape(tip)}</title>{line}</g>')
 
@@ -177,7 +177,7 @@ def _short(value: float) -> str:
     return f"{value:.1f}".removesuffix(".0")
 
 
-# What charts are made of
+# Parts of charts
 
 BACKGROUND: Final = Look("var(--grid)")
 

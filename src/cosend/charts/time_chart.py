@@ -1,7 +1,7 @@
-"""Charts over time that can be read value by value: lines, what has happened meanwhile, and what a pointer shows.
+"""Charts over time that can be read value by value: lines, marks for events, and texts for a pointer.
 
 A chart is a `Drawing` and its `Readings`: the places of its points from left to right, what is said at each, and the
-marks. Whoever shows it can have a pointer or the arrow keys walk along them.
+marks. A page can let a pointer or the arrow keys walk along them.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Event(NamedTuple):
 
 
 class Readings(NamedTuple):
-    """What a pointer shows: by place from left to right, when it was, and what each curve says there."""
+    """The texts for a pointer: by place from left to right, when it was, and what each curve says there."""
 
     x: list[float]
     at_s: list[float]

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from cosend.config.network_file import NetworkFile
+    from cosend.engine.scoring import Range
     from cosend.report.verdict import Row
     from cosend.run.prepare import Prepared
 
@@ -92,7 +93,10 @@ def run(
         network = changed(with_stream(network, stream, label, site_column, score or ()), items, seed)
         check_ready(out, FILES, "--out")
         several = SEEDS if seed is None and stream is None and is_built_in(file) else 1
-        result = play_all(with_seeds(network, seeds or several), folder, new_console(stderr=True))
+        networks = with_seeds(network, seeds or several)
+        # the models of the built-in files, and the intervals
+        check_installed(*["sklearn"] * is_built_in(file), *["scipy"] * (len(networks) > 1))
+        result = play_all(networks, folder, new_console(stderr=True))
         result["made"] = how_it_was_made() | files_of(file, stream, network)
         page = write(result, out)
         if as_json:
@@ -112,7 +116,7 @@ def run(
 
 
 def write(result: dict[str, Any], out: Path) -> Path:
-    """Write the report; after a Ctrl-C once more, so that a figure that was being drawn loses nothing."""
+    """Write the report; repeat it after a Ctrl-C, so that a figure that was being drawn loses nothing."""
     from cosend.report.html_report import write_report
 
     try:
@@ -152,7 +156,7 @@ class Bar:
         self._progress, self._streams = progress, streams
         self._task = progress.add_task("", total=None, words="")
         self._before, self._items, self._start = 0, 0, 0.0
-        self.is_scored = False  # there are no labels
+        self.units: Range | None = None  # of scores; None where there are labels
         self._stream, self._what, self._words = "", "", ""
         self._said, self._said_at = ("", ""), time.monotonic()
 
@@ -178,7 +182,11 @@ class Bar:
     def reached(self, items: int, errors: float) -> None:
         speed = items / max(1e-9, time.perf_counter() - self._start)
         counts = f"{items:,} of {self._items:,} items, " if self._progress.disable else ""
-        how_good = f"mean score {1 - errors:.3f}" if self.is_scored else f"error rate {100 * errors:.1f}%"
+        how_good = f"error rate {100 * errors:.1f}%"
+        if self.units is not None:
+            from cosend.engine.scoring import as_score
+
+            how_good = f"mean score {as_score(1 - errors, self.units):.3f}"
         self._show(f"{counts}{how_good}, {speed:,.0f} items/s", items)
 
     def _end(self) -> None:
@@ -209,8 +217,6 @@ def play_all(networks: Sequence[NetworkFile], folder: Path, console: Console) ->
     from cosend.run.prepare import prepare
     from cosend.run.result import averaged
 
-    if len(networks) > 1:
-        check_installed("scipy")  # for the intervals
     done: list[dict[str, Any]] = []
     stopped = ""
     try:
@@ -218,7 +224,7 @@ def play_all(networks: Sequence[NetworkFile], folder: Path, console: Console) ->
             for number, network in enumerate(networks):
                 bar.begin(number, "predictions of all models")
                 prepared = prepare(network, folder, bar.asking)
-                bar.is_scored = network.is_scored
+                bar.units = prepared.units
                 bar.begin(number, "routing", int((prepared.places >= 0).sum()))
                 result, stopped = play_one(prepared, bar, first_of=0 if done else len(networks))
                 done.append(result)
@@ -259,7 +265,7 @@ def play_one(prepared: Prepared, bar: Bar, *, first_of: int) -> tuple[dict[str, 
     return result, f"Stopped after {result['items']:,} of {len(prepared.items):,} items{where}: {SO_FAR}"
 
 
-# What is printed
+# Printed results
 
 
 def show(result: dict[str, Any], console: Console) -> None:

@@ -1,4 +1,4 @@
-"""What commands share: options, errors in one line, progress, and what is not installed.
+"""Parts that commands share: options, errors in one line, progress, and missing libraries.
 
 Nothing heavy is imported here or at the top of a command: `cosend --help` has to be quick.
 """
@@ -82,7 +82,7 @@ def extra(name: str) -> Iterator[None]:
         raise CosendError(f"this needs {error.name or error}: {install(name)}") from error
 
 
-# What is not installed
+# Missing libraries
 
 SERVER: Final = "nats-server"  # a program, not a module
 SERVICE: Final = ("httptools", "prometheus_client", "starlette", "uvicorn")

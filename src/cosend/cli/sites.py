@@ -147,7 +147,7 @@ def worker(
     """
     console = new_console(stderr=True)
     with say_errors():
-        with extra("network"):
+        with extra("network,service"):
             from cosend.server.from_file import read_worker
             from cosend.server.logs import set_up_logs
         with console.status("loading models"):

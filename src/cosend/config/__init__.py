@@ -6,7 +6,7 @@ Touches: files that the network file names, models (user code).
 
 from typing import Final
 
-# What the help of commands shows; this file loads nothing, so that help is quick.
+# Texts of the help of commands; this file loads nothing, so that help is quick.
 MOST_ROWS: Final = 10_000_000  # a run holds them all in memory
 LARGEST_SEED: Final = 2**63 - 1
 LONGEST_CALL_S: Final = 3_600.0

@@ -1,4 +1,4 @@
-"""What a network file stands for: axes, policy, and for every site its models, for simulations and services alike.
+"""From a network file to objects: axes, policy, and the models of every site, for simulations and services alike.
 
 network, folder = load(Path("network.toml"))
 built = Built(network, folder, needed_stream(network, folder))
@@ -72,7 +72,7 @@ def needed_stream(network: NetworkFile, folder: Path, site: str | None = None) -
 
 
 class Built:
-    """What a network file stands for; models are loaded or trained once, when they are first needed.
+    """The objects that a network file describes; models are loaded or trained once, when they are first needed.
 
     table  the rows of the stream, if there is one: what the file says about it is checked
     """
@@ -112,7 +112,7 @@ class Built:
 
     @cached_property
     def reward(self) -> Gain:
-        """What answers are worth."""
+        """The value of answers."""
         said = self.network.reward
         if self.network.is_scored:
             return as_it_says
@@ -173,7 +173,7 @@ class Built:
         return self.network.budget_of(self.setting(site))
 
     def hashes(self, site: str) -> dict[str, str]:
-        """Return for each model of a site the hash of what it is made of, where that is known."""
+        """Return for each model of a site the hash of its source, where that is known."""
         hidden = self.network.hidden()
         found = {
             each.name: hash_of(each, self.folder, hidden, self._training(owner, each))
@@ -189,7 +189,7 @@ class Built:
         }
 
     def site(self, name: str, **changes: Any) -> Site:
-        """Return a site without peers; its options are those of the file, but for some that are given."""
+        """Return a site without peers; its options are in the file, and some may be given instead."""
         setting, network = self.setting(name), self.network
         options: dict[str, Any] = {
             "classifiers": changes.get("classifiers") or self.classifiers(name),
@@ -209,7 +209,7 @@ class Built:
             "withholds": setting.withholds,
             "share_labels": setting.share_labels,
         }
-        if setting.shares is not None:  # what a recording says in place of a model is no feature
+        if setting.shares is not None:  # a recorded opinion that replaces a model is no feature
             options["shares"] = [*setting.shares, *network.prediction_columns()]
         return Site(name, **(options | changes))
 

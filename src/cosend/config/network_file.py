@@ -193,7 +193,7 @@ class NetworkFile(Section):
 
     @property
     def is_scored(self) -> bool:
-        """Whether the stream has scores in place of labels."""
+        """Whether the stream has scores instead of labels."""
         return any(each.kind == "score" for _, _, each in self.classifiers())
 
     def prediction_columns(self) -> list[str]:
@@ -273,7 +273,7 @@ class NetworkFile(Section):
                 yield f"context.{n}.classifier: must be {allowed}, got {shown(axis.classifier)}"
 
     def _wrong_sharing(self) -> Iterator[str]:
-        """Yield why a site cannot keep from its peers what it is to keep from them."""
+        """Yield why a site cannot keep a feature from its peers as it should."""
         if self.policy is not None and wrong_policy(self.policy):  # which has been said
             return
         for n, site in enumerate(self.sites, start=1):
@@ -295,7 +295,7 @@ class NetworkFile(Section):
 
     @property
     def money(self) -> Money | None:
-        """What a right label is worth, if the file says it."""
+        """The value of a correct prediction, if the file has it."""
         return None if self.costs is None else Money(self.costs.unit, self.costs.currency)
 
     def _prices(self) -> Iterator[tuple[str, Section, str, float]]:
@@ -348,7 +348,7 @@ class NetworkFile(Section):
                 yield f"{key}: needs the policy MixedViews, got {name}: no other policy weighs costs for each item"
 
     def priced(self) -> NetworkFile:
-        """Return the file with costs in place of prices."""
+        """Return the file with costs instead of prices."""
         money = self.money
         if money is None:
             return self
@@ -482,7 +482,7 @@ def parse(text: str, source: str) -> NetworkFile:
 
 
 def with_scores(network: NetworkFile, scores: Sequence[str]) -> NetworkFile:
-    """Return the network with the scores of a recorded stream in place of its models: "ARM=COLUMN" for each."""
+    """Return the network with the scores of a recorded stream instead of its models: "ARM=COLUMN" for each."""
     columns = dict[str, str]()
     names = [each.name for _, _, each in network.models()]
     for each in scores:
@@ -510,10 +510,10 @@ def with_scores(network: NetworkFile, scores: Sequence[str]) -> NetworkFile:
 def with_stream(
     network: NetworkFile, file: Path | None, label: str | None, site_column: str | None, scores: Sequence[str] = ()
 ) -> NetworkFile:
-    """Return the network with the recorded stream of the command line, or with other columns of its own stream.
+    """Return the network with the recorded stream of the command line, or with other columns of the stream in the file.
 
-    All rows of the recorded stream arrive, but for those that train models. What the network file says about columns
-    stays.
+    All rows of the recorded stream arrive, but for those that train models. Columns stay as the network
+    file names them.
 
     scores  as in `with_scores`: then there are no labels
     """

@@ -233,7 +233,7 @@ class AxisSection(Section):
     scale: Literal["linear", "log", "rank"] | None = None  # linear with a range, else rank
     range: tuple[float, float] | None = None
     outside: Literal["error", "clip"] = "error"
-    of: str | None = None  # a number of a text in place of the feature itself
+    of: str | None = None  # a number of a text instead of the feature itself
     hidden: Flag = False
     horizon: Count | None = None
 
@@ -256,7 +256,7 @@ class AxisSection(Section):
     def build(self, labels: Sequence[Any], horizon: int | None, hidden: Sequence[str] = ()) -> Axis:
         """Return the axis for a network with these labels and, if known, this many items at a site.
 
-        hidden  features that `kind = "features"` leaves out
+        hidden  features that `kind = "features"` skips
         """
         feature, classifier = self.feature or "", self.classifier or ""
         horizon = self.horizon or horizon
@@ -279,7 +279,7 @@ class AxisSection(Section):
 
 
 class ModelSection(Section):
-    """A model of a site: where it comes from, what it is trained on, the features it sees, its cost and its limits."""
+    """A model of a site: its source, its training rows, the features it sees, its cost and its limits."""
 
     of_kinds = {
         **dict.fromkeys(("train", "train_on"), ("trained",)),
@@ -384,7 +384,7 @@ class ModelSection(Section):
         return self
 
     def endpoint_options(self, labels: list[Any] | None) -> dict[str, Any]:
-        """Return the options of an endpoint; a language model that is given no labels takes those of the file."""
+        """Return the options of an endpoint; a language model without labels takes the labels of the file."""
         options = {key: getattr(self, key) for key in ENDPOINT_KEYS}
         if self.kind == "openai" and self.labels is None and self.parse is None:
             options["labels"] = labels
@@ -420,7 +420,7 @@ class ModelSection(Section):
 
 
 class CostsSection(Section):
-    """`[costs]`: what a right label is worth, so that prices can stand in place of costs."""
+    """`[costs]`: the value of a correct prediction, so that you can give prices instead of costs."""
 
     unit: Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True)]
     currency: Annotated[str, Field(max_length=LONGEST)] = ""
@@ -468,7 +468,7 @@ class BudgetSection(AmountsSection):
 
 
 class ConfusionSection(Section):
-    """What one mistake costs, as a share of a right label: `said` where `truth` was right."""
+    """The cost of one mistake, as a share of a correct prediction's value: `said` where `truth` was correct."""
 
     truth: Any
     said: Any
@@ -533,7 +533,7 @@ class SiteSection(Section):
     shares: list[str] | None = None  # the features that peers may see; None: all
     withholds: list[str] = []
     share_labels: ShareLabels | None = None  # None: as the policy says
-    budget: BudgetSection | None = None  # None: that of the file
+    budget: BudgetSection | None = None  # None: as at the top of the file
     classifiers: Annotated[list[ModelSection], Field(min_length=1)]
 
     @model_validator(mode="after")

@@ -1,17 +1,17 @@
 """How the arms of a site are doing: what each has decided, gained and failed at, and which are skipped meanwhile.
 
-A circuit breaker skips an arm that keeps failing for a while, probes it with one call, and closes if that works:
+A circuit breaker skips an arm that keeps failing, probes it with one call, and closes if that works:
 
     closed       the arm is used
     open         it is skipped, for `first`, twice, four times as long, ... up to `longest`, as long as it keeps failing
     half open    the time is over: one call may find out whether it works again
 
-An arm that asks to be left alone for some time is skipped at once, and not before that time is over: calls that were
-under way when it said so may still work, and say nothing.
+An arm that asks for a pause is skipped at once, and at least until the pause ends: calls that are
+already in flight may still succeed, which does not end it.
 
 Time is whatever the driver counts in: items for a `Site`, so that the same items and failures give the same decisions,
 seconds for a service. Which arms were skipped in a choice is part of its event, so a log gives the same decisions
-either way. What is counted changes no decision: it is for summaries and metrics.
+either way. The counts change no decision: they are for summaries and metrics.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class Breakers:
             self._breakers[arm].probing = False
 
     def forget_probes(self) -> None:
-        """Take note that nobody will hear the end of any call."""
+        """Take note that the results of all calls in flight are lost."""
         for breaker in self._breakers.values():
             breaker.probing = False
 
@@ -121,7 +121,7 @@ class Breakers:
     def failed(self, arm: str, now: float, reason: str, wait_s: float = 0.0) -> bool:
         """Take note that a call has failed; returns whether the breaker has just opened.
 
-        wait_s  how long the arm asks to be left alone
+        wait_s  how long a pause the arm asks for
         """
         breaker = self._breakers.setdefault(arm, Breaker())
         breaker.failures += 1
@@ -160,9 +160,9 @@ class Counts:
     last_failures: dict[str, str] = field(default_factory=dict)  # by arm: why
     openings: Counter[str] = field(default_factory=Counter)  # of breakers, by arm
     labels: Counter[str] = field(default_factory=Counter)  # learnt, duplicate, unknown, expired, missing; scores too
-    scored_by_hand: int = 0  # of those that were learnt: scores in place of labels
+    scored_by_hand: int = 0  # of those that were learnt: scores instead of labels
     scores: defaultdict[str, Scores] = field(default_factory=lambda: defaultdict(Scores))  # by arm
-    opinions: Counter[str] = field(default_factory=Counter)  # by model: labels that scored what it said beside the arm
+    opinions: Counter[str] = field(default_factory=Counter)  # by model: labels that scored its opinion too
     served: Counter[str] = field(default_factory=Counter)  # answers, by the peer that asked
     taught: Counter[str] = field(default_factory=Counter)  # labels of these that have come
     unanswered: int = 0

@@ -1,8 +1,8 @@
-"""What a site may spend: budgets in money or in calls, and the account that keeps to them.
+"""Budgets of a site, in money or in calls, and the account that keeps to them.
 
     arrive   an item has come: time has passed, and what is allowed has grown
     costs    what each arm costs in this choice: more where a budget is short, out of the question where it is spent
-    charge   an arm was chosen: what it is expected to cost is spent
+    charge   an arm was chosen: its expected cost is spent
     correct  what it has really cost is known
 
 A budget raises the costs that an index is compared at. The price of spending, in gain for a unit that is spent, is
@@ -11,7 +11,7 @@ A budget raises the costs that an index is compared at. The price of spending, i
 
 with b what the budget allows for an item, and left what is allowed so far and not spent: so it is raised by every item
 that takes more than b, and lowered by every item that takes less. exactness.md, "Budgets", has the rules. All of it
-follows from events, so nothing of it needs an event of its own but the budget itself.
+follows from events, so only the budget itself has an event.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ LAST_GAPS: Final = 100.0
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """What may be spent: per item, per hour or per day, or all of them; and how often an arm may be used.
+    """The amounts that may be spent: per item, per hour or per day, or all of them; and how often an arm may be used.
 
     >>> from cosend import Budget
     >>> Budget(per_item=0.0007, at_most_per_second={"large": 5}).per_item
     0.0007
 
-    per_item, per_hour, per_day  in money, where prices are; else in costs, as shares of what a right label is worth
+    per_item, per_hour, per_day  in money, where prices are; else in costs: shares of a correct prediction's value
     calls                        by arm: the same in calls of it, such as {"large": {"per_hour": 100}}
     at_most_per_second           by arm: how often it may be used in a second
     """
@@ -89,7 +89,7 @@ class Budget:
         return [Limit(arm, key, amount) for (arm, key), amount in (*money, *calls) if amount is not None]
 
     def in_costs(self, money: Money | None) -> Budget:
-        """Return the same budget with amounts of money as shares of what a right label is worth, as costs are."""
+        """Return the same budget with amounts of money as shares of the value of a correct prediction, as costs are."""
         if money is None:
             return self
         given = {key: getattr(self, key) for key in PERIODS}
@@ -125,7 +125,7 @@ class Limit:
 
 @dataclass(slots=True)
 class Account:
-    """What a limit has allowed, and what was spent."""
+    """The amounts that a limit has allowed and that were spent."""
 
     limit: Limit
     left: float = 0.0  # allowed so far and not spent; less if more could not be saved
@@ -133,14 +133,14 @@ class Account:
     spent: float = 0.0
 
     def earn(self, passed: float, each: float) -> None:
-        """Allow what comes with an item, after so many seconds; `each` is what the limit allows for an item now."""
+        """Allow what comes with an item, after this many seconds; `each` is what the limit allows for an item now."""
         limit = self.limit
         earned = limit.amount * passed / limit.seconds if limit.seconds else limit.amount
         most = SAVED * each
         if limit.seconds:
             most = min(most, limit.amount)
         self.allowed += earned
-        # What was saved before stays when less can be saved now.
+        # Earlier savings stay when less can be saved now.
         self.left = min(self.left + earned, max(most, self.left))
 
     def spend(self, amount: float) -> None:
@@ -159,7 +159,7 @@ class Account:
 
 
 class Spending(NamedTuple):
-    """How a limit stands."""
+    """The state of a limit."""
 
     limit: str  # per_item, per_hour or per_day
     arm: str  # whose calls it counts; none: it is in money
@@ -260,7 +260,7 @@ class Accounts:
         return costs, factor
 
     def charge(self, arm: str, known: float) -> float:
-        """Note that an arm was chosen; returns what it is expected to cost."""
+        """Note that an arm was chosen; returns its expected cost."""
         price = self.expected(arm, known)
         for account in self.accounts:
             account.spend(price if not account.limit.arm else float(arm == account.limit.arm))
@@ -294,7 +294,7 @@ class Accounts:
         }
 
     def spending(self, money: Money | None) -> list[Spending]:
-        """Return how each limit stands, amounts in money if that is known."""
+        """Return the state of each limit, amounts in money if that is known."""
         unit = 1.0 if money is None else money.unit
         found = []
         for account in self.accounts:

@@ -1,16 +1,16 @@
-"""From items to points: where an item lies on every axis, and how points are written for others.
+"""From items to points: the place of an item on every axis, and how points are written for others.
 
 A point is an array of numbers: places in [0, 1], the codes of categories, or not a number where an item has no place.
 Spelled, as in events and calls to peers, it is a tuple that needs no state to be read: the values of categories
 instead of this site's codes, and None where an item has no place.
 
 Where every feature of the items is looked at, each becomes an axis by itself: it is watched from the first item that
-has it, for 128 items. What comes of that stays as it is for ever:
+has it, for 128 items. The result stays the same for ever:
 
     a number                   an axis that is cut at quantiles of these values; values that repeat are told apart
     text, or a truth value     the same, by how frequent the values are: 0 for the most frequent one, 1 for the next
     texts that hardly repeat   an axis for each of their numbers (length, words, ...: `axes.TEXT_NUMBERS`) that differs
-                               from item to item, and none for the text itself: it tells nothing of items to come. If
+                               from item to item, and none for the text itself: it tells nothing about later items. If
                                most are one word each, no axis at all: names and identifiers
     lists of numbers           axes for the directions in which these vectors differ most, at most 8; none for a vector
                                of another length than most
@@ -20,8 +20,8 @@ has it, for 128 items. What comes of that stays as it is for ever:
     the same for every item    no axis, until the first item that has another value or none; this can come of the
                                features of the first 128 items only, and those that come later get an axis
 
-An item may lack a feature, or have one of another kind than before: it then has no place on that axis. Whoever looks at
-4 or 16 slices of an axis sees quantiles, and whoever looks at all of its places sees single values.
+An item may lack a feature, or have one of another kind than before: it then has no place on that axis. A view of
+4 or 16 slices of an axis sees quantiles, and a view of all its places sees single values.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ FEW: Final = 16  # texts that are never too many
 DIRECTIONS: Final = 8  # of a vector that get axes
 LONGEST: Final = 4_096  # numbers of a vector that is looked at
 STEPS: Final = 30  # in which directions are found
-ALIKE: Final = 1e-9  # the spread along a direction, beside the widest, below which it is noise
+ALIKE: Final = 1e-9  # the spread along a direction, compared with the widest, below which it is noise
 MOST_NAMES: Final = 2_000  # of features that are ever watched
 LARGEST: Final = 2**63 - 1  # whole number that a log can hold
 MANY: Final = 8  # items from which on their numbers are read together
@@ -120,7 +120,7 @@ class Encoder:
 
     @property
     def feature_axes(self) -> FeatureAxes:
-        """What is known about features; raises if only given axes are looked at."""
+        """The knowledge about features; raises if only given axes are looked at."""
         if self.features is None:
             raise StateError("the site looks at the given axes only, not at every feature")
         return self.features
@@ -173,7 +173,7 @@ class Encoder:
             return [self.codes[n].find(value) for value in column]
         return [float(axis.place(column[k : k + 1], self.newest_label, arrivals)[0]) for k in range(len(column))]
 
-    # What models say, as places
+    # Opinions of models, as places
 
     def with_room(self, points: Floats) -> Floats:
         """Return points with axes that hear models behind those that are read; items have no place there yet."""
@@ -185,7 +185,7 @@ class Encoder:
         return np.delete(points, [*self.heard], axis=1)
 
     def hear(self, points: Floats, heard: Opinions, code: Callable[[Codes, Any], float]) -> None:
-        """Enter where items lie on the axes that hear models, by what these say and how sure they are."""
+        """Enter the places of items on the axes that hear models, by their opinions and how sure they are."""
         for axis, model in self.heard.items():
             said, sure = heard.said.get(model), heard.sure.get(model)
             if said is not None and axis in self.codes:
@@ -242,8 +242,8 @@ class Encoder:
     ) -> list[Spelled]:
         """Return the contexts of a peer's items on the given axes of this site; nothing is remembered about them.
 
-        What the peer's context does not tell is read off the item. If that fails, a lenient site goes without. What
-        models say comes later: it is this site's models that count.
+        Axes that the peer's context lacks are read off the item. If that fails, a lenient site goes without.
+        Opinions come later: they are those of this site's models.
         """
         columns = [self._described(n, items, contexts, axes, arrivals, lenient) for n in range(len(self.read))]
         columns += [[None] * len(items)] * len(self.heard)
@@ -278,7 +278,7 @@ def none_for_nan(value: Any) -> Any:
     return None if value != value else value
 
 
-# What is remembered about values of ranked axes and of categories
+# Remembered values of ranked axes and of categories
 
 
 class RecentValues:
@@ -341,7 +341,7 @@ class FeatureAxis(NamedTuple):
 
     name: str
     edges: tuple[float, ...]
-    repeats: bool  # its values repeat, so that each has a place of its own
+    repeats: bool  # its values repeat, so that each has its own place
     values: tuple[Any, ...]  # of a text or truth value, the most frequent one first; the number of each is its place
     of: str = ""  # the number of a text, or the direction of a vector, that it is; else the feature itself
     weights: tuple[float, ...] = ()  # of the numbers of a vector
@@ -357,7 +357,7 @@ OTHER_SCRIPTS: Final = TEXT_NUMBERS.index("other scripts")  # which may have no 
 
 
 class NewAxes(NamedTuple):
-    """What has come of watching features."""
+    """The result of watching features."""
 
     axes: list[FeatureAxis]
     ignored: list[str]  # that get no axis
@@ -366,7 +366,7 @@ class NewAxes(NamedTuple):
 
 @dataclass
 class FeatureAxes:
-    """What a site knows of the features of its items."""
+    """The knowledge of a site about the features of its items."""
 
     seen: dict[str, list[Any]] = field(default_factory=dict)  # by name: values while it is watched, None if missing
     ignored: set[str] = field(default_factory=set)  # that get no axis
@@ -483,7 +483,7 @@ class FeatureAxes:
         self._prepare()
 
     def place(self, items: Sequence[Item]) -> Floats:
-        """Return [item, axis]: where items lie on the axes that there are; not a number where one lacks a value."""
+        """Return [item, axis]: the places of items on the existing axes; not a number where one lacks a value."""
         return self.places(self.numbers(items))
 
     def numbers(self, items: Sequence[Item]) -> Floats:
@@ -509,13 +509,13 @@ class FeatureAxes:
         return numbers_of(text) if isinstance(text, str) else NO_NUMBERS
 
     def places(self, raw: Floats) -> Floats:
-        """Return [item, axis]: where these numbers lie on the axes."""
+        """Return [item, axis]: the places of these numbers on the axes."""
         if not raw.size:
             return raw
         return np.vstack([self._places(raw[first : first + AT_ONCE]) for first in range(0, len(raw), AT_ONCE)])
 
     def _look(self, item: Item) -> None:
-        """Remember the features of an item that are watched, or that nobody has seen before."""
+        """Remember the features of an item that are watched, or that are new."""
         if not self._names.issuperset(item):
             for name in item:
                 if name not in self._names and isinstance(name, str) and self._has_room():
@@ -553,7 +553,7 @@ class FeatureAxes:
         self._repeats = np.array([feature.repeats for feature in self.axes], bool)
 
     def _places(self, raw: Floats) -> Floats:
-        """Return [item, axis]: the slice by rank; a value that several edges share lies in the middle of theirs."""
+        """Return [item, axis]: the slice by rank; a value that several edges share gets the middle of their slices."""
         below, up_to = (self._edges < raw[..., None]).sum(-1), (self._edges <= raw[..., None]).sum(-1)
         bits = (raw + 0.0).view(np.uint64)  # so that there is one zero
         within = np.where(self._repeats, (bits * MIXER) >> np.uint64(65 - WITHIN.bit_length()), np.uint64(0))
@@ -733,7 +733,7 @@ def _hardly_repeats(values: Sequence[Any]) -> bool:
 
 
 def features_state(watched: FeatureAxes | None) -> Any:
-    """Return what a site knows of features as plain data, which nothing changes later."""
+    """Return what a site knows about features as plain data, which nothing changes later."""
     if watched is None:
         return None
     seen = {name: list(values) for name, values in watched.seen.items()}

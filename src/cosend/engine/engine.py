@@ -11,13 +11,13 @@
     tick      time has passed        -> opinions that are late are no longer waited for
 
 Each verb changes the state, writes its events, and leaves needs: run this model, call that peer, tell it this, train
-that model, these items are done. `take` hands them out; whoever drives the engine executes them, now or later, and
+that model, these items are done. `take` hands them out; the driver of the engine executes them, now or later, and
 reports back with the need itself. So nothing here waits, and any number of items can be in flight.
 
-A free model that fails, says nothing, or is late has no opinion on the item and cannot be chosen for it. If a chosen
+A free model that fails, says nothing, or is late has no opinion on the item, which cannot use it. If a chosen
 arm fails, the item gets up to `retries` further tries, each without what has failed for it, the last one among local
 models; after a peer was too late, no further peer is asked. An item is given up when no arm is left. If local models
-had no answer, as all have before the first label where all of them learn, it waits for its label without an answer.
+had no answer, for example before the first label of models that learn, the item waits for its label without one.
 Arms that the site learns itself do not hide that a model has failed.
 """
 
@@ -66,6 +66,7 @@ from cosend.engine.needs import (
 from cosend.engine.scoring import (
     NO_GAIN,
     UNITS,
+    FreeTextCheck,
     Gain,
     LabelCheck,
     Reward,
@@ -108,10 +109,10 @@ MOST_ENDED: Final = 100_000
 class Batch:
     """Items that came together: the site's own, or the questions of one peer. A row is the place of an item.
 
-    owner     whatever the driver wants to find again
+    owner     whatever the driver wants to find later
     observer  the model whose opinion is shown to the client (shadow mode), or None
     caller    the peer that asks, or None
-    recorded  whether these are rows of a recording: nobody waits for an answer, and only free local models are used
+    recorded  whether these are rows of a recording: no client waits for an answer, and only free local models are used
     """
 
     def __init__(
@@ -131,12 +132,12 @@ class Batch:
         self.sure: dict[str, Sure] = {}  # by model that says how sure it is of its opinions
         self.paid: dict[str, list[float]] = {}  # by model that says what its opinions cost
         self.seen: list[bytes] = []  # by row: what learnt arms see of the item; empty if there were none so far
-        self.missing: list[int] = []  # by row: opinions that have not come; empty if nobody was asked
+        self.missing: list[int] = []  # by row: opinions that have not come; empty if no model was asked
         self.given_up: set[str] = set()  # models whose opinions are no longer waited for
         self.since = 0.0  # when opinions were asked for
         self.silent: dict[int, dict[str, str]] = {}  # by row: models without an opinion, and why
         self.reasons: dict[int, dict[str, str]] = {}  # by row: arms that have failed, and why
-        self.again: dict[int, int] = {}  # by row: the arrival of an item that is chosen once more
+        self.again: dict[int, int] = {}  # by row: the arrival of an item that is rerouted
         self.told: dict[int, Told] = {}  # by row: what peers have reported while it waits
         self.told_since = 0.0  # when the first peer was asked for a report, 0 if none was
         self.released = self.chosen = 0  # rows whose opinions are there, and rows that were chosen
@@ -154,10 +155,10 @@ class Batch:
         self.costs: dict[str, float] = {}  # by arm: what it cost when it was chosen
         self.done = bytearray(count)
         self.left = count
-        self.abandoned = False  # nobody waits for it: what its arms still say is passed over
+        self.abandoned = False  # no client waits for it: late answers of its arms are ignored
 
     def enter(self, rows: Sequence[int], step: Step) -> None:
-        """Take what was chosen for these items."""
+        """Take the choices that were made for these items."""
         self.costs.update(step.costs)
         if isinstance(rows, range):
             part = slice(rows.start, rows.stop)
@@ -188,6 +189,7 @@ class Engine:
     learns_from   which labels a model that learns gets: "all", or those of items that it was "used" for
     learning      the local models that learn
     known_labels  all labels that local models can give, None if that is not known
+    free_text     whether all that local models say is free text, as far as that is known
     back_off      how long arms are skipped that keep failing, in the driver's time
     in_order      when a peer must report before an item can be chosen, later items of the batch wait: batches then
                   give the same decisions as one item at a time
@@ -204,6 +206,7 @@ class Engine:
         learns_from: LearnsFrom = "all",
         learning: Collection[str] = (),
         known_labels: frozenset[Any] | None = None,
+        free_text: bool = False,
         strict_labels: bool = False,
         back_off: BackOff = IN_ITEMS,
         in_order: bool = True,
@@ -213,9 +216,9 @@ class Engine:
     ) -> None:
         self.state, self.retries, self.learns_from = state, retries, learns_from
         self.reward, self.units = (reward.gain, reward.range) if isinstance(reward, Reward) else (reward, UNITS)
-        self.learning, self.known_labels = frozenset(learning), known_labels
+        self.learning, self.known_labels, self.free_text = frozenset(learning), known_labels, free_text
         self.in_order, self.report_limit = in_order, report_limit
-        self.label_check = LabelCheck(state.name, strict=strict_labels)
+        self.label_check, self.free_text_check = LabelCheck(state.name, strict=strict_labels), FreeTextCheck()
         self.breakers, self.counts = Breakers(back_off), Counts() if counts is None else counts
         self.now = 0.0  # the driver's time: set before a verb is called
         self.at: float | None = None  # the time of day in seconds, for a budget by the hour: set with the other
@@ -242,7 +245,7 @@ class Engine:
         self._fit_if_due()  # one that was interrupted
 
     def draft(self) -> Engine:
-        """Return a copy that can choose for one item while this one, and all that it knows, stays as it is."""
+        """Return a copy that can make one choice while this one, and all that it knows, stays as it is."""
         other = copy(self)
         other.state, other.breakers, other.counts = self.state.draft(), deepcopy(self.breakers), Counts()
         other.shown_early, other._ended = self.shown_early.copy(), self._ended.copy()
@@ -390,8 +393,8 @@ class Engine:
     ) -> None:
         """Take the opinions of a model on some items of a batch, from `start` on: labels or failures.
 
-        confidences  how sure it is of each, if it says so
-        costs        what each cost, if it says so
+        confidences  how sure it is of each, if it gives that
+        costs        what each cost, if it reports that
         """
         self.moves += 1
         batch, model, end = need.batch, need.model, start + len(answers)
@@ -473,7 +476,7 @@ class Engine:
         return any(column[row] is not None for column in batch.opinions.values())
 
     def _advance(self, batch: Batch) -> None:
-        """Choose for the items whose opinions are there, in their order."""
+        """Route the items whose opinions are there, in their order."""
         count = len(batch.items)
         end = batch.released
         if not batch.missing:
@@ -515,7 +518,7 @@ class Engine:
         return [arm for arm in learnt if arm not in opinions or opinions[arm][row] is None]
 
     def _stood_for(self, batch: Batch, row: int) -> Collection[str]:
-        """Return the models for which a stack stands: before the first label or score, nothing else is known."""
+        """Return the models that a stack replaces: before the first label or score, nothing else is known."""
         learnt, opinions = self.state.learnt, batch.opinions
         if not learnt.untold:
             return ()
@@ -529,7 +532,7 @@ class Engine:
     # An arm is chosen
 
     def _choose_new(self, batch: Batch) -> None:
-        """Choose for all items of a batch that can be chosen now."""
+        """Route all items of a batch that can be routed now."""
         while batch.chosen < batch.released and not batch.blocked:
             start = batch.chosen
             if batch.done[start]:  # a peer's question that cannot be understood
@@ -573,7 +576,7 @@ class Engine:
         return end
 
     def _without(self, batch: Batch, row: int) -> frozenset[str] | None:
-        """Return the arms that cannot be chosen for an item; None if it is given up."""
+        """Return the arms that an item cannot use; None if it is given up."""
         reasons, silent = batch.reasons.get(row), batch.silent.get(row)
         excluded = NO_ARMS if silent is None else frozenset(silent)
         if self.state.learnt:
@@ -593,7 +596,7 @@ class Engine:
         return self._left_out(excluded, local_only=row in batch.stays or 0 < tries == self.retries)
 
     def _left_out(self, excluded: frozenset[str], *, local_only: bool) -> frozenset[str] | None:
-        """Return the arms that cannot be chosen; one that is skipped is used all the same if nothing else is left."""
+        """Return the arms that cannot be chosen; one that is skipped is used if nothing else is left."""
         arms = self.state.learner.arms
         skipped = self.breakers.skipped(self.now) | self.offline
         if self.state.outbox:
@@ -610,7 +613,7 @@ class Engine:
     def _choose(
         self, batch: Batch, rows: Sequence[int], points: Floats, without: frozenset[str] | None, told: Told = NOBODY
     ) -> int:
-        """Choose for items, and return how many are dealt with: the others wait until a peer has reported."""
+        """Route items, and return how many are done: the others wait until a peer has reported."""
         if without is None:
             self._give_up(batch, rows, points)
             return len(rows)
@@ -667,7 +670,7 @@ class Engine:
         return Heard(columns, sure, items, seen)
 
     def _kept(self, batch: Batch, rows: Sequence[int]) -> list[Any]:
-        """Return copies of items for models that learn, which may change what they are given."""
+        """Return copies of items for models that learn, which may change their input."""
         return [copy(batch.items[row]) for row in rows] if self.learning else []
 
     def _enter(self, batch: Batch, rows: Sequence[int], step: Step, heard: Heard) -> None:
@@ -771,7 +774,7 @@ class Engine:
     def _let_observer_decide(self, batch: Batch, row: int, point: Floats) -> None:
         """Take the model that answers anyway as the arm, though no arm is left, even if it is paused.
 
-        So its answers are decisions like all others: recorded, and the same when they are asked for again.
+        So its answers are decisions like all others: recorded, and the same when the request is repeated.
         """
         observer, state = batch.observer or "", self.state
         is_paused = observer in state.learner.arms.paused
@@ -829,7 +832,7 @@ class Engine:
     ) -> None:
         """Take what a chosen arm says about some items, from `start` on: labels or failures.
 
-        costs  what each answer cost, if the arm says so; not a number where it does not
+        costs  what each answer cost, if the arm reports it; not a number where it does not
         """
         self.moves += 1
         batch, arm = need.batch, need.model if isinstance(need, RunModel) else need.peer
@@ -860,7 +863,7 @@ class Engine:
     def _complete(
         self, batch: Batch, arm: str, rows: Sequence[int], labels: Sequence[Any], costs: Sequence[float] = ()
     ) -> None:
-        """Enter answers, and what they cost; empty if none of them says so."""
+        """Enter answers, and what they cost; empty if none of them reports it."""
         ids = [batch.ids[row] for row in rows]
         if 0 in ids:  # no label will follow for some
             some = [n for n, id_ in enumerate(ids) if id_]
@@ -927,7 +930,7 @@ class Engine:
             self.counts.opened(arm, reason)
 
     def _choose_again(self, batch: Batch, rows: Sequence[int]) -> None:
-        """Choose for items whose arm has failed, those together for which the same arms can be used."""
+        """Reroute items whose arm has failed, those together for which the same arms can be used."""
         groups: dict[frozenset[str] | None, list[int]] = {}
         for row in rows:
             groups.setdefault(self._without(batch, row), []).append(row)
@@ -974,7 +977,7 @@ class Engine:
                 self._choose_new(batch)
 
     def _limit_reports(self, batch: Batch, row: int, told: Told) -> None:
-        """Leave out peers that have not reported when no time is left: many of them would take too long."""
+        """Skip peers that have not reported when no time is left: many of them would take too long."""
         batch.told_since = batch.told_since or self.now
         if self.report_limit is not None and self.now - batch.told_since > self.report_limit:
             rest = {peer: NO_TIME for peer in self.state.learner.arms.peers if peer not in told}
@@ -999,23 +1002,44 @@ class Engine:
     # True labels
 
     def check_labels(
-        self, ids: Sequence[int], truths: Sequence[Any], given: Sequence[Score | None] | None = None
+        self,
+        ids: Sequence[int],
+        truths: Sequence[Any],
+        given: Sequence[Score | None] | None = None,
+        names: Sequence[str] | None = None,
     ) -> tuple[list[Note], list[float], dict[str, list[float]]]:
-        """Return what is kept beside decisions, what they gain and what opinions gain; raises if a label is bad.
+        """Return the notes on decisions, what they gain and what opinions gain; raises if a label is bad.
 
-        given  scores, where they came in place of labels, which are None there
+        given  scores, where they came instead of labels, which are None there
+        names  what clients call the decisions, for messages; None: by their ids
         """
         notes = self.state.notes_of(ids)
         known = truths if given is None else [truth for truth in truths if truth is not None]
         for axis in self.state.encoder.axes:
             axis.check_labels(known)
-        gains, scores = self._gains(notes, truths, lambda n: f"decision {ids[n]} of site {self.state.name!r}")
+        called: Sequence[Any] = ids if names is None else [*map(repr, names)]
+
+        def where(n: int) -> str:
+            return f"decision {called[n]} of site {self.state.name!r}"
+
+        gains, scores = self._gains(notes, truths, where)
         if self.reward is right_or_wrong:  # else labels need not be compared with what arms say
             peers = self.state.learner.arms.peers
-            self.label_check.check(known, None if peers else self.known_labels, self.state.kinds)
+            self.label_check.check(truths, None if peers else self.known_labels, self.state.kinds, called)
+            if known and not self.free_text_check.is_over:
+                why = "its models answer with free text" if self.free_text else ""
+                why = why or ("its scores have a range" if self.units != UNITS else "")
+                self.free_text_check.check(truths, lambda n: self._said_by_models(ids[n], notes[n]), why, where)
         if given is not None:
-            self._score_by_hand(ids, notes, given, gains, scores)
+            self._score_by_hand(ids, notes, given, gains, scores, where)
         return notes, gains, scores
+
+    def _said_by_models(self, id_: int, note: Note) -> list[Any]:
+        """Return what arms said about an item, without those that the site learns itself: these repeat labels."""
+        learner, learnt = self.state.learner, self.state.learnt.kinds
+        ((arm, _, _),) = learner.find([id_])
+        both = zip((learner.arms.names[arm], *note.models), (note.label, *note.said), strict=True)
+        return [said for model, said in both if said is not None and model not in learnt]
 
     def _score_by_hand(
         self,
@@ -1024,16 +1048,17 @@ class Engine:
         given: Sequence[Score | None],
         gains: list[float],
         scores: dict[str, list[float]],
+        where: Where,
     ) -> None:
-        """Enter scores that were given: of the arm, and of free local models beside it where labels score these."""
+        """Enter scores that were given: of the arm, and of free local models where labels score these."""
         learner = self.state.learner
         arms, every = learner.arms, learner.score_local == "all"
         for n, (score, (arm, _, _)) in enumerate(zip(given, learner.find(ids), strict=True)):
             if score is None:
                 continue
-            used, where = arms.names[arm], f"decision {ids[n]} of site {self.state.name!r}"
+            used = arms.names[arm]
             score = self._as_others_said(score, used, notes[n])
-            found = gains_by_arm(score, used, arms.names, self.units, where)
+            found = gains_by_arm(score, used, arms.names, self.units, where(n))
             gain = found.pop(used)
             gains[n] = NO_GAIN if notes[n].label is None else gain
             for model, cost in arms.own.items() if found and every else ():
@@ -1041,7 +1066,7 @@ class Engine:
                     scores.setdefault(model, [NO_GAIN] * len(ids))[n] = found[model]
 
     def _as_others_said(self, score: Score, used: str, note: Note) -> Score:
-        """Return a score by arm with that of an arm that the site learns: the one of a model that said the same."""
+        """Return a score by arm with one for an arm that the site learns: the score of a model that said the same."""
         if not isinstance(score, Mapping) or used in score or used not in self.state.learnt.kinds:
             return score
         both = zip(note.models, note.said, strict=True)
@@ -1056,14 +1081,15 @@ class Engine:
         costs: Sequence[float | None] | None = None,
         given: Sequence[Score | None] | None = None,
         *,
+        names: Sequence[str] | None = None,
         counted: bool = True,
     ) -> Scored:
         """Learn the true labels of the site's own decisions, or scores; a bad one among them changes nothing.
 
-        given    as in `check_labels`
-        counted  whether they are counted as labels of decisions, which those of a recording are not
+        given, names    as in `check_labels`
+        counted         whether they are counted as labels of decisions; labels of a recording are not
         """
-        notes, gains, scores = self.check_labels(ids, truths, given)
+        notes, gains, scores = self.check_labels(ids, truths, given, names)
         learnt = self.state.learnt
         end = learnt.end_of_run(notes, 0) if learnt else len(ids)
         if end == len(ids):
@@ -1157,7 +1183,7 @@ class Engine:
     def _gains(
         self, notes: Sequence[Note], truths: Sequence[Any], where: Where
     ) -> tuple[list[float], dict[str, list[float]]]:
-        """Return what arms and opinions gain by true labels; not a number where there is a score in place of one."""
+        """Return what arms and opinions gain by true labels; not a number where there is a score instead of one."""
         labels, every = [note.label for note in notes], self.state.learner.score_local == "all"
         opinions = _opinion_columns(notes) if every else {}
         if any(truth is None for truth in truths):
@@ -1182,7 +1208,7 @@ class Engine:
             self._needs.append(FitTrees(window))
 
     def fitted(self, need: FitTrees, trees: Trees | None) -> None:
-        """Take trees that were fitted; without any, because that failed, it is tried again after the next label."""
+        """Take trees that were fitted; without any, because that failed, the next label retries it."""
         self._fitting = None
         if trees is not None:
             self.state.fitted(trees)
@@ -1256,7 +1282,7 @@ class Engine:
     # When something is interrupted, or an arm changes
 
     def abandon(self, batch: Batch) -> None:
-        """Take back what was decided for a batch: nobody was told. A journal that is behind rules that out."""
+        """Take back the decisions of a batch, which were not sent yet. A journal that is behind rules that out."""
         batch.abandoned = True
         self._listening.pop(id(batch), None)
         self._needs = [need for need in self._needs if getattr(need, "batch", None) is not batch]
@@ -1268,13 +1294,13 @@ class Engine:
     def remove(self, name: str) -> list[Forward]:
         """Remove an arm; returns what it should still be told if it is a peer."""
         forwards = self.state.remove(name)
-        self.breakers.forget(name)  # a new arm of that name starts afresh
+        self.breakers.forget(name)  # a new arm of that name starts over
         self.forget_peer(name)
         return forwards
 
 
 def _by_arm(arms: Sequence[str]) -> dict[str, list[int]]:
-    """Return the places of items by the arm that was chosen for them."""
+    """Return the places of items by their arm."""
     if len({*arms}) == 1:
         return {arms[0]: [*range(len(arms))]}
     places: dict[str, list[int]] = {}

@@ -1,8 +1,8 @@
-"""What happened at a site: the one vocabulary for log, verification and export, and how it is written as bytes.
+"""Events of a site: the one vocabulary for log, verification and export, and how it is written as bytes.
 
 There is one event for each transition of a batch, not one for each item. Events say what was decided, not why, so a log
-stays readable when a rule changes: `fold` applies them, `verify` decides again. What follows from other events is not
-logged, for example which labels have expired. docs/contributing/0002-events.md has the reasons.
+stays readable when a rule changes: `fold` applies them, `verify` re-evaluates. Consequences of other events are
+not logged, for example which labels have expired. docs/contributing/0002-events.md has the reasons.
 
     encoded event = version byte | msgpack [tag of the kind, field, field, ...]
 
@@ -64,7 +64,7 @@ class Encoded(_Event, tag=2, frozen=True):
 
 
 class Chosen(_Event, tag=3, frozen=True):
-    """Arms were chosen for items; the ids are first, first + 1, ... An arm that has an opinion has answered with it."""
+    """Items got their arms; the ids are first, first + 1, ... An arm that has an opinion has answered with it."""
 
     first: int
     contexts: Contexts
@@ -175,7 +175,7 @@ class ArmAdded(_Event, tag=13, frozen=True):
     arm: str
     cost: float
     functions: int = 0  # of a peer; 0 for a local model
-    learnt: str = ""  # what it is if the site learns it itself: "grown" or "stack"
+    learnt: str = ""  # the kind, if the site learns it itself: "grown" or "stack"
 
 
 class ArmRemoved(_Event, tag=14, frozen=True):
@@ -185,13 +185,13 @@ class ArmRemoved(_Event, tag=14, frozen=True):
 
 
 class ArmPaused(_Event, tag=15, frozen=True):
-    """An arm cannot be chosen for now; what was learnt about it is kept."""
+    """An arm cannot be used now; what was learnt about it is kept."""
 
     arm: str
 
 
 class ArmResumed(_Event, tag=16, frozen=True):
-    """An arm can be chosen again."""
+    """An arm can be used again."""
 
     arm: str
 
@@ -232,7 +232,7 @@ class AxesCreated(_Event, tag=19, frozen=True):
 
 
 class Named(_Event, tag=20, frozen=True):
-    """Clients gave decisions ids of their own."""
+    """Clients gave their ids to decisions."""
 
     ids: tuple[int, ...]
     names: tuple[str, ...]

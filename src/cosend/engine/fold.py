@@ -1,4 +1,4 @@
-"""From events to the state of a site: `fold` applies what was decided, `verify` decides it again.
+"""From events to the state of a site: `fold` applies decisions, `verify` re-evaluates them.
 
 Naming an arm and entering it are two functions of the algorithm. `fold` only enters, so an old log stays readable when
 a rule changes. Expired labels, new cells and new partitions follow from what is entered, to the last bit.
@@ -41,7 +41,7 @@ class Difference(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RecordedAxis(Axis):
-    """An axis as a log knows it: it cannot read items, but it stands where the axis stood."""
+    """An axis as a log knows it: it cannot read items, but takes the place of the axis."""
 
     description: str
     is_category: bool
@@ -74,7 +74,7 @@ def fold(
     >>> fold(log).learner.arrivals
     1
 
-    axes      to go on with; without them, no new item can be read
+    axes      to continue with; without them, no new item can be read
     journal   takes later events
     onto      the state before these events, instead of a log that begins with Started; it is changed and returned with
               its own axes, and of no use if this fails
@@ -98,7 +98,7 @@ def fold(
 def verify(
     log: Iterable[events.Event], *, most: int = 10, begin: Callable[[], SiteState] | None = None, first: int = 0
 ) -> list[Difference]:
-    """Decide everything again that a log says was decided, and return where the rules would do something else now.
+    """Re-evaluate every decision of a log, and return where the rules would do something else now.
 
     >>> from cosend import Site, axes
     >>> log = []

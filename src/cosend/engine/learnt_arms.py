@@ -1,15 +1,15 @@
-"""The arms that a site learns from its own labels: free local models that nobody has to bring.
+"""The arms that a site learns from its own labels: free local models that no user has to bring.
 
-    grown   trees that are fitted to the newest labelled items, again and again as labels come
+    grown   trees that are fitted to the newest labelled items, and refitted as labels arrive
     stack   a softmax regression over what all models say, which every label moves
 
 Both see the features of an item and the newest label that was known; the stack also hears what the other free models
-say and how sure they are, the grown trees among them. What they say is an opinion like that of any model: known before
+say and how sure they are, the grown trees among them. Their opinions are like all others: known before
 the choice, part of the event, scored by the label. So a log is folded without asking them again; what they have learnt
 follows from the labels, bit for bit, and so do trees from the labels that a fit began with.
 
-Late labels must not hide the first trees: nobody would use them before labels of items have come on which they had an
-opinion. So until then they are scored by what they say when a label comes, before they learn from it.
+Late labels must not hide the first trees: they would not be used before labels of items have come on which they had an
+opinion. So until then they are scored by what they say when a label arrives, before they learn from it.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ Sure: TypeAlias = npt.NDArray[np.float32]  # by item: how sure a model is, not a
 MOST_LABELS: Final = 100  # different ones; those that come later are never said
 WINDOW: Final = 10_000  # labelled items of a fit, the newest
 FIRST_FIT: Final = 100  # labels
-MORE: Final = 1.3  # times as many labels: it is fitted again
+MORE: Final = 1.3  # times as many labels: it is refitted
 MUCH_MORE: Final = 1_000  # more labels: the same
 FINE: Final = 16  # slices of an axis
 LEAST_SURE: Final = 0.01  # a model of the user's is held to be no surer than this, or one surprise would rule it out
@@ -98,7 +98,7 @@ def learnt_arms(
 
 
 class Seen(NamedTuple):
-    """What learnt arms see of items: the numbers that their axes have read, and the slices in which they lie."""
+    """Items as learnt arms see them: the numbers that their axes have read, and their slices."""
 
     values: Values  # [item, axis]
     slices: Slices  # [item, axis]
@@ -128,7 +128,7 @@ def _widened(row: bytes, axes: int) -> bytes:
 
 
 def seen_at(values: Floats, points: Floats, categories: Sequence[int]) -> Seen:
-    """Return what learnt arms see of items with these values, which lie at these points."""
+    """Return what learnt arms see of items with these values and points."""
     known, of_category = np.nan_to_num(points), [*categories]
     fine = known * FINE
     fine[:, of_category] = known[:, of_category]
@@ -143,14 +143,14 @@ def is_seen(row: bytes) -> bool:
 
 
 class Opinions(NamedTuple):
-    """What models say about items, and how sure they are."""
+    """Opinions of models about items, and how sure they are."""
 
     said: Mapping[str, Sequence[Any]]  # None where a model says nothing
     sure: Mapping[str, Sure]
 
 
 class Known(Protocol):
-    """What was known about an item when it was decided."""
+    """The knowledge about an item when it was decided."""
 
     @property
     def models(self) -> tuple[str, ...]: ...  # whose opinions were heard
@@ -181,7 +181,7 @@ class Window(NamedTuple):
 
 
 def grow(window: Window) -> Trees:
-    """Fit trees; this takes seconds, and what it is given does not change meanwhile."""
+    """Fit trees; this takes seconds, and the arguments do not change meanwhile."""
     seen, newest, truths = zip(*window.rows, strict=True)
     values = _with_newest(Seen.unpacked(seen).values, np.array(newest, np.int64))
     return fit(values, np.array(truths, np.int64), max(2, window.classes))
@@ -197,10 +197,10 @@ def warm_up() -> None:
 
 
 class LearntArms:
-    """What the learnt arms of a site know.
+    """The knowledge of the learnt arms of a site.
 
-    kinds    by name of the arm: what it is
-    at_once  trees are in force with the label that made a fit due; else when somebody has fitted them
+    kinds    by name of the arm: its kind
+    at_once  trees are in force with the label that made a fit due; else when the driver has fitted them
     """
 
     def __init__(self, kinds: Mapping[str, str], *, at_once: bool = True) -> None:
@@ -215,7 +215,7 @@ class LearntArms:
         self._codes: dict[Any, int] = {}
         self._window: deque[tuple[bytes, int, int]] = deque(maxlen=WINDOW)
         self._trees: Trees | None = None
-        self._unfitted: Window | None = None  # of trees in force that nobody has needed yet
+        self._unfitted: Window | None = None  # of trees in force that were not needed yet
         self._models: dict[str, int] = {}  # places of models in the stack
         self._places = 0
         self._weights = weights_for(0, 0, 4)
@@ -231,7 +231,7 @@ class LearntArms:
         self.kinds.pop(arm, None)
         self._models.pop(arm, None)
 
-    # What they say
+    # Opinions
 
     def can_say(self, arm: str) -> bool:
         """Tell whether an arm has learnt anything yet."""
@@ -305,7 +305,7 @@ class LearntArms:
         return self._trees is not None or self._unfitted is not None
 
     def trees(self) -> Trees | None:
-        """Return the trees in force; where nobody has fitted them, that is done when they are needed."""
+        """Return the trees in force, which are fitted now if the driver has not fitted them."""
         if self._unfitted is not None:
             self._trees, self._unfitted = grow(self._unfitted), None
         return self._trees
@@ -337,7 +337,7 @@ class LearntArms:
         log_odds(sure.astype(np.float64), least, max(1, len(self.labels) - 1), odds)
         return odds
 
-    # What they learn
+    # Learning
 
     def learn(self, notes: Sequence[Known], truths: Sequence[Any]) -> None:
         """Learn true labels from what was known about their items when they were decided."""
@@ -439,7 +439,7 @@ class LearntArms:
         if self.count >= self.due:
             self._begin_fit()
 
-    # What is kept
+    # Saved data
 
     def facts(self) -> dict[str, Any]:
         """Return all but the arrays as plain data."""

@@ -14,7 +14,7 @@ LONGEST = 20  # characters of the name of a currency
 
 @dataclass(frozen=True)
 class Money:
-    """What a right label is worth, so that prices can stand in place of costs.
+    """The value of a correct prediction, so that you can give prices instead of costs.
 
     >>> from cosend import Money
     >>> money = Money(0.02, "USD")
@@ -23,7 +23,7 @@ class Money:
     >>> money.text(0.035)
     '0.0007 USD'
 
-    unit      the worth of a right label, or of the highest score
+    unit      the value of a correct prediction, or of the highest score
     currency  how it is called where amounts are shown
     """
 

@@ -1,6 +1,6 @@
-"""What goes in and out of an engine: what arms say, decisions, what travels between sites, and what it needs done.
+"""Inputs and outputs of an engine: answers, decisions, messages between sites, and needs.
 
-Small values, nothing else. Whoever drives an engine executes its needs, now or later, in their order for each peer,
+Small values only. The driver of an engine executes its needs, now or later, in their order for each peer,
 and reports back with the need itself.
 """
 
@@ -27,7 +27,7 @@ R = TypeVar("R", bound=tuple[Any, ...])
 
 
 class Rows(Sequence[R]):
-    """Many named tuples as columns: each is made when somebody looks at it, which mostly nobody does."""
+    """Many named tuples as columns: each is made when it is read, and most never are."""
 
     __slots__ = ("_make", "columns")
 
@@ -108,7 +108,7 @@ class Pending(NamedTuple):
     answered: bool
 
 
-# What travels between sites
+# Messages between sites
 
 
 class Question(NamedTuple):
@@ -122,12 +122,12 @@ class Question(NamedTuple):
 
 
 class Call(NamedTuple):
-    """Questions for a peer. What comes back: a `Reply` for each of them, in their order."""
+    """Questions for a peer, which returns a `Reply` for each of them, in their order."""
 
     peer: str
     caller: str
     questions: Sequence[Question]
-    axes: tuple[str, ...] | None = None  # of the contexts, by name; None: those of the peer itself
+    axes: tuple[str, ...] | None = None  # of the contexts, by name; None: as the peer has them
 
 
 class Reply(NamedTuple):
@@ -148,7 +148,7 @@ class Forward(NamedTuple):
     request: int
     truth: Any
     withdrawn: bool = False
-    score: float | None = None  # what the answer was worth, in [0, 1], where that is known in place of the label
+    score: float | None = None  # what the answer was worth, in [0, 1], where that is known instead of the label
 
 
 # Twice as fast as calling the class, if all fields are given
@@ -158,7 +158,7 @@ FORWARD: Final = partial(tuple.__new__, Forward)
 
 
 class Peer(Protocol):
-    """What a site needs of another one in the same process."""
+    """The methods that a site needs of another one in the same process."""
 
     def report(self, context: tuple[Any, ...]) -> LabelledData:
         """Return how much labelled data it has around a context."""
@@ -173,7 +173,7 @@ class Peer(Protocol):
         ...
 
 
-# What an engine needs done
+# Needs of an engine
 
 
 @dataclass(slots=True, eq=False)
@@ -225,7 +225,7 @@ class TrainModel:
 
 @dataclass(slots=True, eq=False)
 class FitTrees:
-    """Fit trees to labelled items, beside everything else: the old ones answer until then."""
+    """Fit trees to labelled items, in parallel with everything else: the old ones answer until then."""
 
     window: Window
 
@@ -242,7 +242,7 @@ Need: TypeAlias = RunModel | CallPeer | AskPeer | TellPeer | TrainModel | FitTre
 
 
 class Scored(NamedTuple):
-    """What true labels and scores have said: the arms that were used, what they gained, and what local models gained.
+    """The results of true labels and scores: the arms that were used, what they gained, and what local models gained.
 
     right  whether each answer was the true label; None for a score
     """

@@ -1,4 +1,4 @@
-"""What is known before a site has decided anything: rows of a recording with labels, or of another system's log."""
+"""Knowledge from before the first decision of a site: rows of a recording with labels, or of another system's log."""
 
 from __future__ import annotations
 

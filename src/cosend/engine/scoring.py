@@ -1,4 +1,4 @@
-"""What predictions gain once the true label or a score is known, and whether a true label can be right at all."""
+"""The gain of predictions once the true label or a score is known, and whether a true label is possible at all."""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ UNITS: Final[Range] = (0.0, 1.0)  # of scores, unless they have others
 
 @dataclass(frozen=True, kw_only=True)
 class Reward:
-    """What answers are worth: `Site(reward=Reward(...))`, or the table `[reward]` of a network file.
+    """The value of answers: `Site(reward=Reward(...))`, or the table `[reward]` of a network file.
 
     >>> from cosend import Reward
     >>> reward = Reward(confusions={("ill", "well"): 1.0, ("well", "ill"): 0.2})
     >>> [reward("ill", "ill"), reward("ill", "well"), reward("well", "ill")]
     [1.0, 0.8, 0.0]
 
-    confusions  (true label, label that was said) -> what that mistake costs, as a share of a right label; one that is
+    confusions  (true label, prediction) -> the cost of that mistake, as a share of a correct one's value; one that is
                 not named costs all of it
     range       the units of scores, (lowest, highest): they are mapped to [0, 1]
-    function    (label, truth) -> gain in [0, 1], in place of confusions
+    function    (label, truth) -> gain in [0, 1], instead of confusions
     """
 
     confusions: Mapping[tuple[Any, Any], float] | None = None
@@ -81,7 +81,7 @@ class Reward:
 
     @property
     def gain(self) -> Gain:
-        """What labels gain; `right_or_wrong` itself where nothing else is said."""
+        """The gain of labels; `right_or_wrong` itself by default."""
         return right_or_wrong if self.confusions is None and self.function is None else self
 
 
@@ -106,6 +106,12 @@ def _in_units(score: Any, units: Range, where: str) -> float:
     if not is_number(score) or isinstance(score, bool) or not low <= score <= high:
         raise ScoreError(f"the score of {where} must be a number from {low:g} to {high:g}, got {shown(score)}")
     return float(score) if units == UNITS else min(1.0, (float(score) - low) / (high - low))
+
+
+def as_score(gain: float, units: Range) -> float:
+    """Return a gain in [0, 1] as a score in its units, as people see it."""
+    low, high = units
+    return gain if units == UNITS else float(f"{low + gain * (high - low):.12g}")
 
 
 # Labels
@@ -153,6 +159,8 @@ def scores_of(
 
 # Whether a true label is one that some arm could have given
 
+ENOUGH_WRONG: Final = 5  # labels that equal no answer
+
 
 class LabelCheck:
     """Compares true labels with those that arms can give: if none can, every item would silently count as wrong.
@@ -164,17 +172,24 @@ class LabelCheck:
         self.site, self.strict = site, strict
         self._warned = False
 
-    def check(self, truths: Sequence[Any], known: frozenset[Any] | None, given: LabelKinds) -> None:
-        """Warn or raise if a true label is of a kind that no arm has given, or not one that arms can give."""
+    def check(
+        self, truths: Sequence[Any], known: frozenset[Any] | None, given: LabelKinds, called: Sequence[Any]
+    ) -> None:
+        """Warn or raise if a true label is of a kind that no arm has given, or not one that arms can give.
+
+        truths  None for a score
+        called  what the decisions are called
+        """
         if self._warned and not self.strict:
             return
-        for truth in () if known is None and given.types.issuperset(map(type, truths)) else truths:
-            wrong = _wrong(truth, known, given.kinds)
+        for n, truth in enumerate(() if known is None and given.types.issuperset(map(type, truths)) else truths):
+            wrong = None if truth is None else _wrong(truth, known, given.kinds)
             if wrong is not None:
-                self._complain(truth, wrong)
+                self._complain(truth, wrong, called[n])
 
-    def _complain(self, truth: Any, wrong: str) -> None:
-        sentence = f"no arm of site {self.site!r} could have given the true label {shown(truth)}: {wrong}"
+    def _complain(self, truth: Any, wrong: str, called: Any) -> None:
+        could = f"no arm of site {self.site!r} could have given the true label {shown(truth)} of decision {called}"
+        sentence = f"{could}: {wrong}"
         if self.strict:
             raise LabelError(sentence)
         self._warned = True
@@ -191,3 +206,43 @@ def _wrong(truth: Any, known: frozenset[Any] | None, kinds: Collection[str]) -> 
     except TypeError:  # one that cannot be hashed is none of those that can
         possible = False
     return None if possible else f"the arms can say {', '.join(sorted(map(repr, known or ())))}"
+
+
+class FreeTextCheck:
+    """Warns once about true labels where arms answer with free text, none of which will ever equal a label.
+
+    It never refuses one: a label that no arm has said so far may be a rare class.
+    """
+
+    def __init__(self) -> None:
+        self.is_over = False
+        self._said = set[str]()
+        self._wrong = 0
+
+    def check(self, truths: Sequence[Any], said: Callable[[int], Collection[Any]], why: str, where: Where) -> None:
+        """Compare labels, None for a score, with what arms have said; warns at once if it is known `why` scores fit.
+
+        Else it warns if the first labels equal no answer, and no answer comes twice. A label that some arm has said, or
+        that is not text, ends it.
+        """
+        for n, truth in enumerate(truths):
+            answers = () if truth is None else said(n)
+            if not answers:
+                continue
+            is_text = all(isinstance(each, str) for each in (truth, *answers))
+            if not is_text or truth in answers or not (why or self._said.isdisjoint((truth, *answers))):
+                self.is_over = True
+                return
+            self._said.update(answers)
+            self._wrong += 1
+            if why or self._wrong == ENOUGH_WRONG:
+                self.is_over = True
+                self._warn(truth, why or f"no answer to the first {ENOUGH_WRONG} labelled items came twice", where(n))
+                return
+
+    def _warn(self, truth: str, why: str, where: str) -> None:
+        wrong = (
+            f"the true label {shown(truth)} of {where} equals no answer, and {why}: it counts as wrong for every arm"
+        )
+        allowed = "where answers are free text, send a score, or set a reward function"
+        warnings.warn(f"{wrong}; {allowed}", LabelWarning, stacklevel=levels_to_the_user())

@@ -1,4 +1,4 @@
-"""What peers may see of an item of this site: some of its features, and the axes of the context that read only these.
+"""The part of an item that peers may see: some of its features, and the axes of the context that read only these.
 
 A site that keeps nothing back sends items as they are. Else a call has the features of the item that may leave, as a
 dict, and the places on axes that tell nothing else: a function of the user may read anything, so its axis leaves only

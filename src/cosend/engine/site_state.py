@@ -1,7 +1,7 @@
-"""What a site knows, and the only ways to change it: the state that the events of a log fold to.
+"""The knowledge of a site, and the only ways to change it: the state that the events of a log fold to.
 
     encode, hear, describe  items get their places in the context
-    choose, serve           arms are chosen for items, local models for a peer's questions
+    choose, serve           items get arms, questions of a peer get local models
     complete, opine, fail   an arm has answered, a model gave its opinion late, an arm has failed
     settle, teach           true labels or scores have come, for the site's own decisions or for answers to a peer
     withdraw                no label will come
@@ -9,7 +9,7 @@
     add_model, add_peer, remove, pause, resume, set_cost    an arm changes
 
 A transition checks everything, changes the state, writes its event to the journal, and returns what follows, all at
-once. It never waits and runs no model. What a peer must be told is queued in `outbox`, which is part of the state.
+once. It never waits and runs no model. Messages for peers are queued in `outbox`, which is part of the state.
 """
 
 from __future__ import annotations
@@ -56,12 +56,12 @@ NO_MODELS: Final[tuple[str, ...]] = ()
 
 
 class Note(msgspec.Struct, frozen=True, gc=False):
-    """What is kept beside a pending id until its true label comes.
+    """The notes on a pending id until its true label arrives.
 
     A million of them may wait for months: the garbage collector need not look at any.
     """
 
-    label: Any  # the answer; None if nobody had one
+    label: Any  # the answer; None if no arm had one
     item: Any  # for models that learn; else None
     models: tuple[str, ...]  # whose opinions were heard
     said: tuple[Any, ...]  # what they said, None for nothing
@@ -76,10 +76,10 @@ NO_NOTE: Final = Note(None, None, NO_MODELS, (), None)
 
 
 class Heard(NamedTuple):
-    """What is known about items before their arms are chosen, beside their points."""
+    """The knowledge about items, besides their points, before their arms are chosen."""
 
     opinions: Mapping[str, Sequence[Any]] = {}  # by local model: what it says about each item, None for nothing
-    sure: Mapping[str, Sure] = {}  # by local model: how sure it is of each, if it says so
+    sure: Mapping[str, Sure] = {}  # by local model: how sure it is of each, if it gives that
     items: Sequence[Any] = ()  # for models that learn; else empty
     seen: Sequence[bytes] = ()  # what learnt arms see of each; empty if there are none
 
@@ -119,7 +119,7 @@ class Example(NamedTuple):
 
 
 class Step(NamedTuple):
-    """What was chosen for the first items of a batch: the choices have the ids first, first + 1, ...
+    """The choices for the first items of a batch: they have the ids first, first + 1, ...
 
     The next item, if there is one, cannot be chosen before the peer of `ask` has told how much labelled data it has.
     """
@@ -136,7 +136,7 @@ class Step(NamedTuple):
 
 
 class Settled(NamedTuple):
-    """What true labels were for: (number of the arm, kind, arrival) of each, and examples for models that learn."""
+    """Decisions that got labels: (number of the arm, kind, arrival) of each, and examples for models that learn."""
 
     found: Sequence[Sequence[int]]
     examples: list[Example]
@@ -144,7 +144,7 @@ class Settled(NamedTuple):
 
 
 class Answering:
-    """What was answered for peers and waits to be taught: both ways between (caller, request) and id."""
+    """Answers to peers that wait for their labels: both ways between (caller, request) and id."""
 
     def __init__(self) -> None:
         self._ids: dict[str, dict[int, int]] = {}  # by caller and request
@@ -166,7 +166,7 @@ class Answering:
         return self._ids.get(caller, {})
 
     def ids(self, caller: str, requests: Sequence[int]) -> list[int]:
-        """Return the pending ids of requests; other requests are passed over."""
+        """Return the pending ids of requests; other requests are skipped."""
         known = self._ids.get(caller)
         return [known[request] for request in requests if request in known] if known else []
 
@@ -174,7 +174,7 @@ class Answering:
         return self._askers.get(id_)
 
     def forget(self, ids: Iterable[int]) -> None:
-        """Forget ids that are no longer pending; others are passed over."""
+        """Forget ids that are no longer pending; others are skipped."""
         for id_ in ids:
             caller, request = self._askers.pop(id_, ("", 0))
             known = self._ids.get(caller)
@@ -263,9 +263,9 @@ class SiteState:
         self.answering = Answering()
         self.unanswered: dict[int, Note] = {}  # chosen, and no answer yet: what was known before
         self.outbox: dict[str, deque[tuple[Any, ...]]] = {}  # by peer: (request, truth, withdrawn, score) to tell it
-        self.to_tell: dict[str, None] = {}  # peers whose queue has grown since somebody looked
+        self.to_tell: dict[str, None] = {}  # peers whose queue has grown since the last look
         self.kinds = LabelKinds()
-        self.revised: set[int] = set()  # ids whose notes have changed since somebody began to copy them
+        self.revised: set[int] = set()  # ids whose notes have changed since a copy of them began
         self.journal = journal
         self.is_behind = False  # a change was interrupted before its event was written
         if journal is not None:
@@ -275,9 +275,9 @@ class SiteState:
         return f"<SiteState of {self.name!r}: {self.learner.arrivals:,} items, {self.learner.pending_count:,} pending>"
 
     def draft(self) -> SiteState:
-        """Return a copy that can choose for one item while this one stays as it is; it has no journal.
+        """Return a copy that can make one choice while this one stays as it is; it has no journal.
 
-        What learnt arms know is shared: no choice changes it.
+        The learnt arms are shared: no choice changes them.
         """
         self.check_written()
         other = copy(self)
@@ -317,8 +317,8 @@ class SiteState:
     def _change(self, change: Callable[P, T], *arguments: P.args, **options: P.kwargs) -> T:
         """Change the state; whatever interrupts this before the event is written leaves the journal behind the state.
 
-        Nothing may go on then: the state must be folded from the journal. An error of ours was found by a check, before
-        anything changed.
+        Nothing may continue then: the state must be folded from the journal. An error of ours was found by a check,
+        before anything changed.
         """
         if self.journal is None:
             return change(*arguments, **options)
@@ -379,7 +379,7 @@ class SiteState:
         self.write(events.Encoded({}, new) if any(new.values()) else None)
 
     def look(self, items: Sequence[Any], points: Floats) -> Seen:
-        """Return what learnt arms see of items of a peer, which lie at these points."""
+        """Return what learnt arms see of items of a peer, with these points."""
         encoder = self.encoder
         points = encoder.without_room(points) if encoder.heard else points
         numbers = points.copy()
@@ -405,7 +405,7 @@ class SiteState:
     def _watch(self, items: Sequence[Any], *, own: bool) -> int:
         """Create axes for features that are ready, then watch items until the next one is; return how many.
 
-        Items of peers are watched only as long as the site has had none of its own.
+        Items of peers are watched only until the site has its first item.
         """
         features = self.encoder.feature_axes
         if features.own and not own:
@@ -475,8 +475,8 @@ class SiteState:
         """Choose arms for items, up to the first for which a peer must be asked; call again with the rest.
 
         told      reports of peers about the first item
-        without   arms that cannot be chosen
-        again     for items whose arm has failed, the arrival that `Step` gave; 0 for new ones
+        without   arms that cannot be used
+        again     when an arm has failed: the arrival that `Step` gave; 0 for new ones
         heard     what is known before; a local model that is chosen and has an opinion has answered with it
         at        when, in seconds, for a budget that goes by time
         pays      whether these choices are within the budget, if there is one
@@ -538,7 +538,7 @@ class SiteState:
         return (kinds, arms, cells, candidates), paid
 
     def enter_charges(self, first: int, charges: Sequence[float]) -> None:
-        """Keep what choices count as in the accounts, beside their ids first, first + 1, ..."""
+        """Keep the charges of choices, with their ids first, first + 1, ..."""
         notes = self.learner.registry.notes
         for id_, charge in enumerate(charges, first):
             table = notes if id_ in notes else self.unanswered
@@ -557,7 +557,7 @@ class SiteState:
         self.enter_charges(first, charges)
 
     def set_budget(self, budget: Budget | None) -> None:
-        """Keep to a budget from now on, in costs; None: to none. What limits that stay have seen is kept."""
+        """Keep to a budget from now on, in costs; None: to none. Limits that stay keep their account."""
         if budget is not None:
             self._check_budget(budget)
         if budget == (None if self.accounts is None else self.accounts.budget):
@@ -658,7 +658,7 @@ class SiteState:
 
         paid  what the answers cost, not a number where they do not say; empty if none does
 
-        What is no longer pending, because it expired or its arm has left, is left alone and returned.
+        Decisions that are no longer pending, because they expired or their arm has left, are returned unchanged.
         """
         pending = self.learner.still_pending(ids)
         late: list[int] = []
@@ -692,7 +692,7 @@ class SiteState:
         return late
 
     def opine(self, model: str, ids: Sequence[int], labels: Sequence[Any]) -> None:
-        """Enter the opinion of a model that came after the choice; what is no longer pending is left alone."""
+        """Enter the opinion of a model that came after the choice; ids that are no longer pending are skipped."""
         notes = self.learner.registry.notes
         known = [(id_, label) for id_, label in zip(ids, labels, strict=True) if id_ in notes or id_ in self.unanswered]
         if not known or self.learner.score_local != "all":
@@ -721,7 +721,7 @@ class SiteState:
         arrivals = self._strike(pending)
         if self.accounts is not None:
             for charge in charged:
-                self.accounts.correct(charge, 0.0)  # calls were made all the same
+                self.accounts.correct(charge, 0.0)  # because calls were made
         self.write(events.Failed(tuple(pending), arm, reason))
         return dict(zip(pending, arrivals, strict=True))
 
@@ -738,7 +738,7 @@ class SiteState:
         return [note.charged for note in notes if note is not None and note.charged is not None]
 
     def withdraw(self, ids: Sequence[int]) -> None:
-        """Take back what no label will come for; ids that are no longer pending are passed over."""
+        """Take back what no label will come for; ids that are no longer pending are skipped."""
         pending = self.learner.still_pending(ids)
         self._strike(pending)
         self.write(events.Withdrawn(tuple(pending)) if pending else None)
@@ -759,7 +759,7 @@ class SiteState:
             self._dropped(*zip(*expired, strict=True))
 
     def _dropped(self, ids: Sequence[int], arms: Sequence[int], kinds: Sequence[int]) -> None:
-        """Forget what is kept beside ids that are no longer pending, and queue what peers must be told."""
+        """Forget the notes on ids that are no longer pending, and queue what peers must be told."""
         self.learner.forget_notes(ids)
         if self.unanswered:
             for id_ in ids:
@@ -772,7 +772,7 @@ class SiteState:
     # True labels
 
     def notes_of(self, ids: Sequence[int]) -> list[Note]:
-        """Return what is kept beside the site's own pending decisions, or raise if one is not pending or answered."""
+        """Return the notes on the site's own pending decisions, or raise if one is not pending or answered."""
         notes = self.learner.registry.notes
         try:
             if not self.answering:
@@ -784,7 +784,7 @@ class SiteState:
         return self._answered_notes(numbers)
 
     def _check_own(self, ids: Sequence[int], found: Sequence[Sequence[int]]) -> None:
-        """Raise if one is an answer to a peer: its label comes from there."""
+        """Raise if one is an answer to a peer, which sends its label."""
         for id_, (_, kind, _) in zip(ids, found, strict=True) if self.answering else ():
             if kind == TAUGHT:
                 raise UnknownDecision(self.name, id_, self.learner.last_id)
@@ -811,8 +811,8 @@ class SiteState:
     ) -> Settled:
         """Learn the true labels of the site's own decisions, which have been answered, or their scores.
 
-        truths  None for a score: it teaches whom to use, and nothing else
-        gains   what the arms gained; not a number for a decision without an answer: it scores nobody, and models learn
+        truths  None for a score: it teaches which arm to use, and nothing else
+        gains   what the arms gained; not a number for a decision without an answer: it scores no arm, and models learn
         costs   what they really cost; None, for all or for one: what its answer said, or else what its arm costs
         scores  by local model, what its opinion gained; not a number where it had none
         """
@@ -936,7 +936,7 @@ class SiteState:
     def report(self, context: Sequence[Any]) -> LabelledData:
         """Return how much labelled data there is around a context as this site spells it; nothing changes.
 
-        What models say does not count: whoever asks does not know it.
+        Opinions of models do not count: the caller does not know them.
         """
         if self.encoder.heard:
             (context,) = self.encoder.hear_spelled([tuple(context)], NOT_HEARD)
@@ -962,11 +962,11 @@ class SiteState:
 
         flags   (training, labelled) of each; an answer is pending if its label will follow, else its id is 0
 
-        What was answered before for the same request is no longer pending: a caller that asks again never got it.
+        An earlier answer to the same request is no longer pending: a caller that retries never got it.
         """
         if len({*requests}) < len(requests):
             raise SettingError(f"the requests of caller {caller!r}", [*requests], "all different")
-        before = []  # they are struck, and no other event says so
+        before = []  # they are struck, and no other event records that
         if (False, False) in flags and self.answering:
             both = zip(requests, flags, strict=True)
             before = self.answering.ids(caller, [request for request, follows in both if not any(follows)])
@@ -1015,7 +1015,7 @@ class SiteState:
         return [learner.arms.names[number] for number in numbers], [*ids]
 
     def strike_answers(self, caller: str, requests: Sequence[int]) -> None:
-        """Take back what was answered before for requests that are answered once more."""
+        """Take back what was answered before for requests that are repeated."""
         ids = self.answering.ids(caller, requests)
         if ids:
             self.learner.withdraw_many(ids)
@@ -1047,7 +1047,7 @@ class SiteState:
             self.write(events.Taught(caller, tuple(requests), *taught))
         return Settled(found, self._examples(found, notes, truths))
 
-    # What peers are to be told
+    # Messages for peers
 
     def _queue_promised(
         self,
@@ -1076,7 +1076,7 @@ class SiteState:
         return [FORWARD((peer, self.name, *told)) for told in queue]
 
     def peer_told(self, peer: str, count: int) -> None:
-        """Take note that a peer has taken the first `count` forwards for good."""
+        """Take note that a peer has stored the first `count` forwards."""
         queue = self.outbox.get(peer)
         if not queue or not count:  # it may have left meanwhile
             return
@@ -1199,7 +1199,7 @@ def _rows_of(sure: Mapping[str, Sure], models: Sequence[str]) -> Iterable[bytes]
 
 
 def _paid(notes: Sequence[Note], costs: Sequence[float | None] | None = None) -> Sequence[float | None] | None:
-    """Return what decisions cost: as it is given, or else as their answers say; None if neither is known of any."""
+    """Return what decisions cost: as it is given, or else as their answers say; None if no cost is known."""
     said = [note.paid for note in notes]
     if costs is None or len(costs) != len(said):  # a wrong number of costs is refused later
         return costs if costs is not None or said.count(None) == len(said) else said

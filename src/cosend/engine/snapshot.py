@@ -99,7 +99,7 @@ class Freezing:
     """Takes the state of a site that keeps deciding, and never holds it up for long.
 
     A million decisions can be pending. Hardly any changes while it waits; they only come and go. So they are copied
-    ahead: by another thread, when this is made, and what is kept beside their ids by `copy_notes`, a few at a time.
+    ahead: by another thread, when this is made, and the notes on their ids by `copy_notes`, a few at a time.
     Then `freeze` adds what has come since, and the rest of the state, all of one moment. While another thread copied
     something, it may have moved and been overlooked; `missing` tells, and `add` looks it up. Last, `finish` makes plain
     data of everything, in another thread too.
@@ -117,7 +117,7 @@ class Freezing:
         self._askers: list[Objects] = []
 
     def copy_notes(self) -> Iterator[None]:
-        """Copy what is kept beside the ids, a few at each step, and what has come since as well if that is much."""
+        """Copy the notes on the ids, a few at each step, and what has come since as well if that is much."""
         self._site.revised = set()
         for start in range(0, len(self._ids), AT_ONCE):
             self._copy_beside(self._ids[start : start + AT_ONCE].tolist())
@@ -172,7 +172,7 @@ class Freezing:
         return missing
 
     def add(self, ids: Sequence[int]) -> bool:
-        """Look up what is kept beside ids; returns whether all of them are still pending, as when it was frozen."""
+        """Look up the notes on ids; returns whether all of them are still pending, as when it was frozen."""
         self._look_up(ids)
         return all(id_ in self._registry for id_ in ids)
 
@@ -227,7 +227,7 @@ def restore(site: SiteState, state: State) -> Callable[[], None]:
         for id_, caller, request in saved["answering"]:
             answering.add(str(caller), [int(request)], [int(id_)])
         outbox = {str(peer): deque(_queued(*row) for row in queue) for peer, queue in saved["outbox"].items()}
-        spending = saved.get("accounts")  # before there were budgets, nobody had any
+        spending = saved.get("accounts")  # older snapshots have none
         accounts = None if spending is None else Accounts.restored(spending)
         kinds, learnt = _kinds(saved["kinds"]), LearntArms.restored(saved["learnt"], state.arrays)
     except DAMAGED as error:
@@ -280,7 +280,7 @@ def _float_or_none(value: Any) -> float | None:
 
 
 def _queued(request: Any, truth: Any, withdrawn: Any, score: Any = None) -> tuple[Any, ...]:
-    """Return what a peer is to be told; before there were scores, it was told of none."""
+    """Return what a peer is to be told; older snapshots have no scores."""
     return int(request), truth, bool(withdrawn), None if score is None else float(score)
 
 

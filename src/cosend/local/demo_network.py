@@ -1,6 +1,6 @@
 """A demonstration: items and late labels go to every site of a network, and a table shows how the sites are doing.
 
-A key kills a site or starts it again. Another lets the traffic drift: all byte counters break and read 0. The tree at
+A key kills a site or restarts it. Another lets the traffic drift: all byte counters break and read 0. The tree at
 campus, which others like to ask, sees nothing else; the model at gateway hardly needs them.
 """
 
@@ -59,7 +59,7 @@ class SiteStatus:
         return [self.state, f"{self.items:,}", error, f"{own:,}", to]
 
 
-Late = tuple[float, list[Decision], list[str]]  # when labels come, for which decisions, and the labels
+Late = tuple[float, list[Decision], list[str]]  # when labels arrive, for which decisions, and the labels
 
 
 class Demo:
@@ -96,7 +96,7 @@ class Demo:
                 self._console.print(self.table())
 
     def pressed(self, key: str) -> None:
-        """Do what a key stands for: a digit kills that site or starts it again."""
+        """Do what a key stands for: a digit kills that site or restarts it."""
         if key.lower() == DRIFT_KEY:
             self.drifts = not self.drifts
         elif key.isdecimal() and 0 < int(key) <= len(self._sites):
@@ -142,7 +142,7 @@ class Demo:
 
     @property
     def keys(self) -> str:
-        """What the keys do; empty without a keyboard."""
+        """The meaning of the keys; empty without a keyboard."""
         sites = ", ".join(f"{n} {site.name}" for n, site in enumerate(self._sites, start=1))
         drift = "the byte counters are broken" if self.drifts else "break all byte counters"
         return f"keys: {sites}: kill or start; {DRIFT_KEY}: {drift}; Ctrl-C ends" if self._has_keys else ""
@@ -179,7 +179,7 @@ async def _keep_trying(site: Part, work: Callable[[AsyncClient], Awaitable[None]
 
 @contextmanager
 def listening_to_keys(pressed: Callable[[str], None]) -> Iterator[bool]:
-    """Call a function with every key that is pressed; gives whether there is a keyboard. Ctrl-C works as ever."""
+    """Call a function with every key that is pressed; gives whether there is a keyboard. Ctrl-C still works."""
     if not _in_foreground():  # a background job that touches the terminal would be stopped
         yield False
         return

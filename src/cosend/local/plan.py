@@ -1,4 +1,4 @@
-"""What is started for a network file: a process for each site, with its own port and folder, and a NATS server."""
+"""The processes of a network file: a process for each site, with its own port and folder, and a NATS server."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ def make_plan(
 ) -> Plan:
     """Return what is started for a file, or raise if it is known already that this cannot work.
 
-    servers    NATS servers to use instead of those of the file
-    store      the folder with a folder for each site; by default store beside the file
+    servers    NATS servers to use instead of the ones in the file
+    store      the folder with a folder for each site; by default store next to the file
     any_ports  use any free ports, whatever the file says
     """
     network, _ = load(file)
@@ -82,7 +82,7 @@ def make_plan(
 
 
 def find_server() -> str | None:
-    """Return where nats-server is: on the PATH, or beside this Python, where its package puts it."""
+    """Return where nats-server is: on the PATH, or next to this Python, where its package puts it."""
     nearby = Path(sys.executable).parent / "nats-server"
     return shutil.which("nats-server") or (str(nearby) if nearby.is_file() else None)
 

@@ -48,7 +48,7 @@ class ProcessLog:
         self._console, self._form = console, form
         self._width = max(map(len, (OWN, *names)))
         self._colours = {name: COLOURS[place % len(COLOURS)] for place, name in enumerate(names)}
-        self.is_closed = False  # nobody reads it any more
+        self.is_closed = False  # it has no reader any more
 
     def line(self, name: str, line: str) -> None:
         shown = "".join(c if c.isprintable() or c == "\t" else "\N{REPLACEMENT CHARACTER}" for c in line)
@@ -96,7 +96,7 @@ class ProcessGroup:
 
     def kill(self) -> None:
         """End all of them at once, also those that they have started."""
-        if self._guard.returncode is None:  # nobody has waited for it, so its pid is still that of the group
+        if self._guard.returncode is None:  # it was not waited for, so its pid still names the group
             os.killpg(self._guard.pid, signal.SIGKILL)
             self._guard.communicate()
 
@@ -107,7 +107,7 @@ class Supervisor:
     def __init__(self, plan: Plan, group: ProcessGroup, log: ProcessLog) -> None:
         self._plan, self._group, self._log = plan, group, log
         self._processes: dict[str, subprocess.Popen[str]] = {}
-        self._starting = Lock()  # so that nothing starts beside the end
+        self._starting = Lock()  # so that nothing starts during the end
         self._told_to_stop = False
         self._down: set[str] = set()  # killed by a person
         self._ended: set[str] = set()  # at least once
@@ -122,7 +122,7 @@ class Supervisor:
         return self._told_to_stop or self._log.is_closed
 
     def toggle(self, name: str) -> None:
-        """Kill a process, as a crash would, and keep it down; or start it again."""
+        """Kill a process, as a crash would, and keep it down; or restart it."""
         if name in self._down:
             self._log.say(f"{name} restarts")
             self._down.discard(name)

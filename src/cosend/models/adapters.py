@@ -5,7 +5,7 @@
     plain callable  item -> label; it gets the item as it came
 
 Whatever kind of row an item is, models and contexts read its features by name. A label leaves here as a plain Python
-value, so that labels compare, travel and save alike whatever made them.
+value, so that labels of all models compare, travel and save alike.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from cosend.errors import ClassifierError, SettingError, in_one_line, listed, sh
 
 PLAIN: Final = frozenset((str, int, float, bool, type(None)))  # labels that need not be looked at one by one
 DICT: Final = frozenset({dict})
-# Their labels are not the most probable ones: probabilities of another model, or a threshold of their own.
+# Their labels are not the most probable ones: probabilities of another model, or their own threshold.
 GUESS_APART: Final = ("SVC", "NuSVC", "FixedThresholdClassifier", "TunedThresholdClassifierCV")
 NAMED: Final = "a mapping, a row of pandas, a named tuple, a dataclass, or a row of a NumPy array with named fields"
 Item: TypeAlias = Any  # usually a mapping from feature to value; whatever the site's models and contexts understand
@@ -46,9 +46,9 @@ class Classifier(Protocol):
 
 
 class Predicted(NamedTuple):
-    """What a model says about items, how sure it is of each label, and what each answer cost; NaN where it is silent.
+    """Labels of a model, how sure it is of each, and what each answer cost; NaN where it does not say.
 
-    A classifier that knows how sure it is, or what it costs, has a method `predict_sure` that returns this, beside
+    A classifier that knows how sure it is, or what it costs, has a method `predict_sure` that returns this, next to
     `predict`.
     """
 
@@ -58,7 +58,7 @@ class Predicted(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What a function may return instead of a bare label: the label, how sure it is, and what this answer cost.
+    """An answer of a function, if it is not a bare label: the label, how sure it is, and what this answer cost.
 
     >>> Function(lambda item: Answer("ill", cost=0.003)).predict_sure([{"age": 31}])
     Predicted(labels=['ill'], confidences=None, costs=[0.003])
@@ -73,11 +73,11 @@ FailureKind: TypeAlias = Literal["error", "label", "time", "network", "item"]
 
 
 class Failure(NamedTuple):
-    """What stands in place of a label that an arm could not give."""
+    """The place holder for a label that an arm could not give."""
 
     reason: str
     kind: FailureKind = "error"  # item: it could not be sent, which says nothing about the arm
-    wait_s: float = 0.0  # how long the arm asks to be left alone
+    wait_s: float = 0.0  # how long a pause the arm asks for
 
 
 def named(item: Any) -> Mapping[Any, Any] | None:
@@ -102,7 +102,7 @@ def named(item: Any) -> Mapping[Any, Any] | None:
 
 
 def named_row(row: Any) -> Mapping[str, Any]:
-    """Return the fields of a row of NumPy as plain values; moments stay what they are, and do not become numbers."""
+    """Return the fields of a row of NumPy as plain values; moments stay moments, and do not become numbers."""
     return {name: row[name] if row.dtype[name].kind in "mM" else row[name].item() for name in row.dtype.names}
 
 
@@ -167,6 +167,7 @@ class Fixed:
 
     learns = False
     all_labels: Sequence[Label] | None = None  # that it can give, if that is known
+    says_free_text = False
 
     def learn(self, item: Item, label: Label) -> None:
         """Learn nothing."""
@@ -175,7 +176,7 @@ class Fixed:
 class SklearnModel(Fixed):
     """A model with scikit-learn's `predict`.
 
-    A model that was fitted without the names of its features gets those of the first mapping it labels, in their
+    A model that was fitted without the names of its features gets the names in the first mapping it labels, in their
     order: that item must have the order of the fit. Later ones are read by these names, whatever their order.
     `SeesOnly` fixes an order explicitly.
     """
@@ -321,7 +322,7 @@ class RunsElsewhere(Fixed):
     """The place of a model that this process does not load, because workers run it."""
 
     def predict(self, items: Sequence[Item]) -> list[Label]:
-        """Nobody asks it here; whoever does is told so."""
+        """Raise: this model is not here."""
         raise ClassifierError("its model is not in this process: workers run it")
 
 
@@ -395,15 +396,21 @@ def known_labels(classifier: Classifier) -> frozenset[Label] | None:
     classes = getattr(classifier.model, "classes_", None) if isinstance(classifier, SklearnModel) else None
     try:
         return None if classes is None else frozenset(np.asarray(classes).tolist())
-    except TypeError:  # several outputs, each with classes of its own
+    except TypeError:  # several outputs, each with its own classes
         return None
 
 
 def all_known_labels(classifiers: Iterable[Classifier]) -> frozenset[Label] | None:
-    """Return all labels that classifiers can give, or None if that is not known of one of them, or there is none."""
+    """Return all labels that classifiers can give, or None if they are not known for one of them, or there is none."""
     found = [*map(known_labels, classifiers)]
     known = [labels for labels in found if labels is not None]
     return frozenset().union(*known) if found and len(known) == len(found) else None
+
+
+def all_say_free_text(classifiers: Iterable[Classifier]) -> bool:
+    """Tell whether all classifiers, at least one, are known to answer with free text."""
+    found = [isinstance(each, Fixed) and each.says_free_text for each in classifiers]
+    return bool(found) and all(found)
 
 
 def plain(label: Label) -> Label:
@@ -421,7 +428,7 @@ def predicted_by(classifier: Classifier, items: Sequence[Item]) -> Predicted:
 
 
 def predictions(name: str, classifier: Classifier, items: Sequence[Item]) -> Predicted:
-    """Return what a classifier says of the items; whatever goes wrong in it is a `ClassifierError` with its name."""
+    """Return the answers of a classifier; whatever goes wrong in it is a `ClassifierError` with its name."""
     try:
         predicted = predicted_by(classifier, items)
     except ClassifierError as error:
@@ -452,11 +459,11 @@ class SaysWhatFails(Fixed, ABC):
 
     @abstractmethod
     def answers(self, items: Sequence[Item]) -> Predicted:
-        """Ask about items and wait; a failure stands in the place of a label."""
+        """Ask about items and wait; a failure takes the place of a label."""
 
 
 def answers_of(name: str, classifier: Classifier, items: Sequence[Item]) -> Predicted:
-    """Return what a model says about items; if it fails on all of them together, each gets a chance of its own."""
+    """Return what a model says about items; if it fails on all of them together, each is asked separately."""
     if isinstance(classifier, SaysWhatFails):
         return classifier.answers(items)
     try:

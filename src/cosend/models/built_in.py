@@ -1,7 +1,7 @@
-"""Models that a stream makes: by name, trained on a part of it, and columns that hold what a model has said.
+"""Models that a stream makes: by name, trained on a part of it, and columns with the predictions of a model.
 
-They stand in for the classifiers of the paper's tables, which it names as Weka does. What a name stands for here is the
-nearest model of scikit-learn, with its defaults where there is no reason for anything else.
+They stand in for the classifiers of the paper's tables, which it names as Weka does. Here, a name stands for the
+nearest model of scikit-learn, with its defaults unless there is a reason for another value.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def _standardised(*steps: Any) -> Any:
 class Coded(Fixed):
     """A model that was trained on a stream: text becomes the number that it had in the rows it was trained on.
 
-    features    what it was trained on, in this order
+    features    the features of its training, in this order
     vocabulary  feature -> the values that a text feature may have; all others are numbers
     """
 
@@ -123,7 +123,7 @@ class Coded(Fixed):
         return self.predict_sure(items).labels
 
     def predict_sure(self, items: Sequence[Item]) -> Predicted:
-        """Return a label for every item, and how sure the model is of it, where it says so."""
+        """Return a label for every item, and how sure the model is of it, where it gives that."""
         if not len(items):
             return Predicted([])
         return self.predict_rows(np.array([self._row(item) for item in items], np.float64))
@@ -151,18 +151,18 @@ class Coded(Fixed):
 
 
 class Said(Fixed):
-    """What a model has said before: a feature of the item holds its label."""
+    """A model's recorded opinions: a feature of the item holds its label."""
 
     def __init__(self, column: str) -> None:
         self.column = column
 
     def predict(self, items: Sequence[Item]) -> list[Label]:
-        """Return what the column says of every item."""
+        """Return what the column says about every item."""
         return [by_name(item, [self.column])[0] for item in items]
 
 
 class Earned(Said):
-    """What a model has earned before: a feature of the item holds the score of its answer, which is its label here.
+    """A model's recorded scores: a feature of the item holds the score of its answer, which is its label here.
 
     units  the lowest and the highest score, which become 0 and 1
     """

@@ -5,8 +5,8 @@
     mlflow:https://host/invocations    MLflow
     http:https://host/path             JSON in and JSON out, at JSON pointers
 
-`ask` is one request, a coroutine that never raises; `answers` asks about any number of items here and now, many at
-once. What goes wrong is a `Failure` in the place of a label. A reply is read up to a limit, redirects are not followed,
+`ask` is one request, a coroutine that never raises; `answers` asks about any number of items and waits, many at
+once. An error is a `Failure` in the place of a label. A reply is read up to a limit, redirects are not followed,
 cookies are not kept, and an endpoint that says when to come back (Retry-After) is not called before that.
 
 A token comes from a variable of the environment. It is in the headers of requests and nowhere else.
@@ -58,7 +58,7 @@ ONE_REQUEST_EACH: Final = ("openai", "http")  # the others take many items in a 
 MOST_BYTES: Final = 4 * 2**20  # of a reply
 MOST_SAID: Final = 300  # characters of a reply that an error shows
 KEPT_S: Final = 3.0  # that an idle connection is kept: servers close theirs after five seconds or more
-LONGEST_WAIT_S: Final = 30 * 86_400.0  # that an endpoint may ask to be left alone
+LONGEST_WAIT_S: Final = 30 * 86_400.0  # that an endpoint may ask for as a pause
 EACH_ALONE: Final = frozenset((400, 413, 422, 500))  # what a request gets where one of its items may be to blame
 TOO_MUCH: Final = frozenset((429, 503))
 SECRET_HEADERS: Final = ("authorization", "proxy-authorization", "cookie", "api-key", "x-api-key")
@@ -145,7 +145,7 @@ def wrong_url(model: str) -> str | None:
 class Connections:
     """Connections to an endpoint, as many as may be used at once.
 
-    Each is a client of its own: what the pool of httpx does for a request grows with the square of its connections.
+    Each is a separate client: what the pool of httpx does for a request grows with the square of its connections.
 
     make  returns a client with one connection
     """
@@ -199,6 +199,7 @@ class Endpoint(SaysWhatFails):
         self.features, self.hide = features, frozenset(hide)
         self.in_flight, self.all_labels = self.options.in_flight, self.options.labels
         self.limit_s = limit_of(model) if self.options.limit_s is None else self.options.limit_s
+        self.says_free_text = WIRES[kind] is Chat and self.options.labels is None and self.options.parse is None
         url = model.partition(":")[2].partition("#")[0]
         self._wire: Wire = WIRES[kind](self.options, model.partition("#")[2], features)
         self.batch = 1 if kind in ONE_REQUEST_EACH else self.options.batch
@@ -271,7 +272,7 @@ class Endpoint(SaysWhatFails):
         return [failure] * len(rows)
 
     def _check_wait(self) -> None:
-        """Raise if the endpoint has asked to be left alone, and that time is not over."""
+        """Raise if the endpoint has asked for a pause that is not over."""
         left = self._not_before - time.monotonic()
         if left > 0:
             fail(f"the endpoint accepts no requests for another {left:.3g} s (Retry-After)", wait_s=left)
@@ -339,7 +340,7 @@ class Endpoint(SaysWhatFails):
             reason += f", and asks to retry after {wait_s:.3g} s" if wait_s else ""
         fail(reason, each_alone=status in EACH_ALONE, wait_s=wait_s)
 
-    # Any number of items, here and now
+    # Any number of items, while the caller waits
 
     def answers(self, items: Sequence[Item]) -> Predicted:
         return _here(self._all(items))
@@ -376,7 +377,7 @@ def _client(httpx: Any, headers: Mapping[str, str], tls: ssl.SSLContext) -> Any:
 
 
 def _end(loop: asyncio.AbstractEventLoop, connections: Connections) -> None:
-    """Close what nobody uses any more."""
+    """Close clients that are not used any more."""
     asyncio.run_coroutine_threadsafe(connections.close(), loop)
 
 
@@ -422,7 +423,7 @@ def _checked_headers(headers: Mapping[str, str]) -> dict[str, str]:
 
 
 def _trusted(httpx: Any, tls_ca: str | None, folder: Path) -> ssl.SSLContext:
-    """Return what trusts the authorities of a file, or else those that everybody trusts."""
+    """Return a context that trusts the authorities of a file, or else the usual ones."""
     if tls_ca is None:
         everybody: ssl.SSLContext = httpx.create_ssl_context()
         return everybody
@@ -471,7 +472,7 @@ class _Hidden(dict[str, str]):
         return "<hidden>"
 
 
-# What goes wrong
+# Errors
 
 
 class Unusable(Exception):
@@ -605,7 +606,7 @@ def parts_of(setting: str, pointer: str) -> list[str]:
 
 
 def at(value: Any, parts: Sequence[str]) -> Any:
-    """Return what lies at a JSON pointer."""
+    """Return the value at a JSON pointer."""
     for part in parts:
         if isinstance(value, dict) and part in value:
             value = value[part]
@@ -627,7 +628,7 @@ def put(body: Any, parts: Sequence[str], value: Any) -> Any:
     return {**inside, first: put(inside.get(first), rest, value)}
 
 
-# What each kind says
+# The messages of each kind
 
 
 class Wire(ABC):
@@ -647,7 +648,7 @@ class Wire(ABC):
 
     @abstractmethod
     def read(self, reply: Any, count: int) -> list[Any]:
-        """Return an answer, or a failure, for each of so many rows; raises Unusable where there is none."""
+        """Return an answer, or a failure, for each of this many rows; raises Unusable where there is none."""
 
 
 class OpenInference(Wire):
@@ -814,7 +815,7 @@ def _word(value: Any) -> str:
 def template_of(template: str) -> Callable[[Item], str]:
     """Return what fills the features of an item into {feature}; {{ and }} are braces.
 
-    A name is looked up as it stands: nothing of an object is reached, and nothing is formatted.
+    A name is looked up literally: nothing of an object is reached, and nothing is formatted.
     """
     if set("{}") & set(PLACE.sub("", template)):
         raise SettingError("template", template, "text with {feature} in it; a brace itself is {{ or }}")
@@ -857,7 +858,7 @@ class MLflow(Wire):
 
 
 class Pointers(Wire):
-    """Any JSON: an item or its features go to JSON pointers, and its label lies at one."""
+    """Any JSON: an item or its features go to JSON pointers, and its label is at one."""
 
     def __init__(self, options: Options, model: str, features: Sequence[str] | None) -> None:
         super().__init__(options, model, features)
@@ -903,7 +904,7 @@ WIRES: Final[Mapping[str, type[Wire]]] = {"oip": OpenInference, "openai": Chat, 
 
 
 class _Loop:
-    """A loop in a thread, for all endpoints of the process; a forked process gets one of its own."""
+    """A loop in a thread, for all endpoints of the process; a forked process gets its own."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -1,13 +1,13 @@
-"""From what a network file says of a model to a classifier.
+"""From the table of a model in a network file to a classifier.
 
     model = "old.skops"       a scikit-learn model as skops writes it; trees and neighbours only with trusted = true
     model = "old.joblib"      a pickle, also .pkl and .pickle: runs code, so only with trusted = true
     model = "old.onnx"        ONNX Runtime
-    model = "models:young"    something in a Python module beside the file: see `python_modules.py`
+    model = "models:young"    something in a Python module next to the file: see `python_modules.py`
     model = "oip:https://..." something that answers over HTTP, also openai:, mlflow: and http: see `endpoints.py`
-    model = "return:large"    nothing but a name, for whoever asks the model themselves
+    model = "return:large"    only a name, for programs that call the model themselves
 
-Paths are relative to the folder of the file. Whatever is wrong is a `ModelError` with what the file says, or a
+Paths are relative to the folder of the file. A mistake is a `ModelError` with the words of the file, or a
 `SettingError` with the key.
 """
 
@@ -39,8 +39,8 @@ from cosend.models.python_modules import first_on_the_path, from_module
 
 PICKLES: Final = (".joblib", ".pkl", ".pickle")
 MOST_UNPACKED: Final = 2**28  # bytes of a skops file, once it is unpacked, however small it is;
-MOST_TIMES: Final = 20  # a larger one may be so many times as large as the file
-MOST_SCHEMA: Final = 2**25  # bytes that say what is in it: these are read before anything is known of the file
+MOST_TIMES: Final = 20  # a larger one may be this many times as large as the file
+MOST_SCHEMA: Final = 2**25  # bytes that say what is in it: these are read before anything else
 TO_SKOPS: Final = "skops.io.dump(fitted, 'file.skops') writes a file that runs nothing"
 RETURN: Final = "return:"
 ALLOWED: Final = (
@@ -61,7 +61,7 @@ def load_model(
     """Return the classifier that a file in this folder names.
 
     `trusted` lets a pickle run, and a skops file have types that skops does not trust; it changes nothing for others.
-    The model sees only `features`, in this order, or else all but those of `hide`. `options` are those of an endpoint.
+    The model sees only `features`, in this order, or else all without `hide`. `options` are for an endpoint.
     """
     check_text("model", model)
     check_path("model", model)

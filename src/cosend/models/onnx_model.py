@@ -44,7 +44,7 @@ def from_onnx(model: str, path: Path, data: bytes, runtime: Any) -> Classifier:
     options.log_severity_level = 4  # what is wrong is in the error
     try:
         session = runtime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # ONNX Runtime's errors have no base of their own
+    except Exception as error:  # ONNX Runtime's errors have no base of theirs
         raise ModelError(model, f"{path} is not a readable ONNX file ({in_one_line(error)})") from error
     outputs = _outputs(model, session.get_outputs())
     inputs = session.get_inputs()
@@ -81,7 +81,7 @@ class OnnxTable:
 
 
 class OnnxColumns(Fixed):
-    """A classifier from a session that takes every feature as a tensor of its own."""
+    """A classifier from a session that takes every feature as a separate tensor."""
 
     def __init__(self, session: Any, inputs: Sequence[Any], outputs: Sequence[str]) -> None:
         self.session, self.inputs, self.outputs = session, list(inputs), outputs

@@ -1,12 +1,12 @@
 """Models that a Python module holds: `module:callable`.
 
 The folder of the network file is first on `sys.path` while the module is imported, and only then: whatever else the
-program imports later is found as ever. So a module beside the file may import its neighbours at its top, not later
+program imports later is found as usual. So a module next to the file may import its neighbours at its top, not later
 inside a function. The module stays in `sys.modules` under its name, so that two models of one module share it and
-pickles find its classes. If that name is taken by a module from elsewhere, it is loaded beside that one, under a name
-of its own.
+pickles find its classes. If that name is taken by a module from elsewhere, both are loaded, this one under another
+name.
 
-What the callable is follows from what it can do:
+The kind of the callable follows from its methods and arguments:
 
     has predict_one or predict      a river or scikit-learn model, or a classifier of cosend; copied if it learns
     takes one argument              a function from an item to a label
@@ -48,12 +48,12 @@ def first_on_the_path(folder: Path) -> Iterator[None]:
 
 
 def from_module(model: str, folder: Path) -> Any:
-    """Return the model that a module beside the file, or an installed one, has under a name."""
+    """Return the model that a module next to the file, or an installed one, has under a name."""
     return _made(model, found_in_module(model, folder))
 
 
 def found_in_module(model: str, folder: Path) -> Any:
-    """Return what a module beside the file, or an installed one, has under a name."""
+    """Return what a module next to the file, or an installed one, has under a name."""
     name, _, attribute = model.partition(":")
     if not all(part.isidentifier() for part in (*name.split("."), *attribute.split("."))):
         raise ModelError(model, "not the name of something in a module", "write module:callable, as in 'models:young'")

@@ -59,7 +59,7 @@ HEADERS: Final = (
 
 
 class Wanted(NamedTuple):
-    """What a page shows, as its query says."""
+    """The view of a page, as its query says."""
 
     axes: str = ""  # as in "0,1"
     range: str = DEFAULT
@@ -70,7 +70,7 @@ FIRST: Final = Wanted()
 
 
 class Board:
-    """What the pages of a site show: one snapshot for all of them, made while a page is open and never otherwise.
+    """The content of the pages of a site: one snapshot for all of them, made while a page is open and never otherwise.
 
     A page gets every part at once and then those that have changed. A browser that reads slowly gets the newest version
     of each part when it is ready for more, so that no queue grows for it. A snapshot that takes long is followed by a
@@ -176,7 +176,7 @@ class Board:
 
 
 class Dashboard:
-    """The pages of a site; `addresses` are those of others, whose pages it links."""
+    """The pages of a site; `addresses` name other sites, whose pages it links."""
 
     def __init__(self, site: RunningSite, tokens: Tokens, addresses: Mapping[str, str] | None = None) -> None:
         self._view, self._tokens = SiteView(site, addresses), tokens

@@ -1,4 +1,4 @@
-"""What the charts show of a time range: points from the stretches of a site's history, and marks in words.
+"""The charts of a time range: points from the stretches of a site's history, and marks in words.
 
 The points are means over a sliding part of the range, so that a line shows how a site does and not luck.
 """
@@ -48,14 +48,14 @@ WORDS: Final = {
 
 
 class Point(NamedTuple):
-    """What happened up to a moment; None where that is not known."""
+    """Counts up to a moment; None where they are not known."""
 
     at_s: float
     items: float | None  # per second
     sent: float | None  # per second
     reward: float | None
     error: float | None  # what the mean gain lacks of 1
-    advantage: float | None  # of the reward over that of the best local model
+    advantage: float | None  # of the reward over the best local model
     local_error: float | None
     median_s: float | None  # time to answer a request
     slow_s: float | None  # 99% are answered in this time
@@ -149,7 +149,7 @@ def _point(
 
 
 def _latest(groups: Sequence[tuple[int, Stretch]], place: int, window: int) -> Stretch:
-    """Return the labels up to a place: those of a window, and of the time before it as long as these are few."""
+    """Return the labels up to a place: in a window, and in the time before it as long as these are few."""
     some = Stretch()
     for earlier in range(place, -1, -1):
         if place - earlier >= window and some.labels >= FEWEST:

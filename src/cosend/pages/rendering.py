@@ -30,9 +30,10 @@ from cosend.charts.figures import (
 )
 from cosend.charts.time_chart import Curve, Readings, time_chart
 from cosend.engine.arm_health import PHASE_NAMES
+from cosend.engine.scoring import UNITS
 from cosend.pages.over_time import DEFAULT, NAMES, Point, Series
 from cosend.pages.over_time import ticks_of as time_ticks
-from cosend.pages.site_view import AxisView, Choice, Flow, Measure, Row, SiteView, Snapshot
+from cosend.pages.site_view import AxisView, Choice, Flow, Row, SiteView, Snapshot
 from cosend.pages.winning_arms import SURE, Square, Winner, interval, winner
 from cosend.report.verdict import learnt_words
 from cosend.runtime.inspection import Facts
@@ -188,7 +189,7 @@ def render_parts(snapshot: Snapshot) -> dict[str, str]:
 
 def _arm_row(arm: Facts, look: Look, total: int) -> Facts:
     used, mean = sum(arm["decisions"].values()), arm["mean_gain"]
-    low, high = (0.0, 0.0) if mean is None else interval(min(1.0, max(0.0, mean)), arm["labels"])
+    low, high = (0.0, 0.0) if mean is None else interval(min(1.0, max(0.0, mean)), arm["mean_over"])
     share = used / total if total else 0.0
     return {**arm, "look": look, "state": state_of(arm), "used": used, "share": share, "low": low, "high": high}
 
@@ -271,7 +272,7 @@ def render_charts(series: Series, snapshot: Snapshot, moment: Moment) -> dict[st
     has_best = best is not None and series.total is not None
     charts = {
         "main": _main_chart(series, has_best),
-        "error": _error_chart(series, snapshot.measure, "" if best is None else best.name),
+        "error": _error_chart(series, snapshot, "" if best is None else best.name),
         "rate": _rate_chart(series),
         "latency": _latency_chart(series),
     }
@@ -346,10 +347,13 @@ def _main_chart(series: Series, has_best: bool) -> tuple[Drawing, Readings] | No
     return _chart(series, "Reward over time", [curve], "{:g}".format, zero=False, least_room=2.0, is_labelled=True)
 
 
-def _error_chart(series: Series, measure: Measure, best: str) -> tuple[Drawing, Readings] | None:
+def _error_chart(series: Series, snapshot: Snapshot, best: str) -> tuple[Drawing, Readings] | None:
+    measure = snapshot.measure
     if measure != "error":
-        curve = _curve(series, lambda p: _times(p.error, -1, 1), "{:.3f}".format, "mean " + measure)
-        return _chart(series, f"Mean {measure} over time", [curve], "{:g}".format, zero=False, least_room=0.02)
+        low, high = snapshot.facts["score_range"] if measure == "score" else UNITS
+        curve = _curve(series, lambda p: _times(p.error, low - high, high), "{:.3f}".format, "mean " + measure)
+        room = 0.02 * (high - low)
+        return _chart(series, f"Mean {measure} over time", [curve], "{:g}".format, zero=False, least_room=room)
     ours = _curve(series, lambda p: p.error, percent, "this site", width=2.2)
     alone = _curve(
         series,

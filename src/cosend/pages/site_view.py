@@ -1,4 +1,4 @@
-"""What the pages show about a site at one moment, as plain data: read once, however many pages are open.
+"""The state of a site at one moment, as plain data for the pages: read once, however many pages are open.
 
 Nothing else here reads a running site.
 """
@@ -35,7 +35,7 @@ MOST_REASONS: Final = 100  # that are remembered
 KINDS: Final = ("labelled", "wrong", "explored", "sent")  # of decisions that a page may show, the first unless chosen
 RECENT_LABELS: Final = 1_000
 FEWEST_LABELS: Final = 50  # before anything is said about what a model would gain
-MOST_VALUES: Final = 2  # of the context, beside a decision
+MOST_VALUES: Final = 2  # of the context, for a decision
 LOOKS_AT_A_POINT: Final = 6  # of a chart, while its stretch of time lasts
 CHARTS_S: Final = 4.0  # between two drawings of a chart, or longer
 YOUNG: Final = 0.05  # of its age a site is given between two drawings of a figure, while it is young
@@ -49,7 +49,7 @@ Measure: TypeAlias = Literal["error", "score", "gain"]  # how well a site does: 
 
 
 class Local(NamedTuple):
-    """What always using one local model earns."""
+    """The reward of always using one local model."""
 
     name: str
     reward: float
@@ -81,6 +81,7 @@ class Row(NamedTuple):
     number: int
     past: Past
     reason: Reason
+    score: float | None = None  # in the units of the site, if there is one
 
 
 class AxisView(NamedTuple):
@@ -90,7 +91,7 @@ class AxisView(NamedTuple):
     ticks: Sequence[tuple[float, str]]  # places in [0, 1]
     values: Sequence[str] | None = None  # of a category: its values, by their codes
     value_at: Callable[[float], str] = "{:.3g}".format
-    scale: str = ""  # as it is written beside the name
+    scale: str = ""  # as it is written after the name
 
     def words(self, low: float, high: float) -> str:
         """Return a span of values in words."""
@@ -200,7 +201,10 @@ class SiteView:
             site = self._site
             known = recall_all(site.store.index, newest, site.setup.most_flights)
             found = sorted(known.items(), reverse=True)[:LAST]
-        return [Row(number, past, self._reason(number, past)) for number, past in found]
+        return [
+            Row(number, past, self._reason(number, past), self._inspection.as_score(past.score))
+            for number, past in found
+        ]
 
     def _labelled(self) -> list[tuple[int, Past]]:
         """Return the newest decisions whose label has arrived."""
@@ -304,7 +308,7 @@ def rest_s(up_s: float, longest_s: float) -> float:
     return min(longest_s, YOUNG * up_s)
 
 
-# What labels have said
+# Results of labels
 
 
 def _lead(worth: Mapping[str, float], arm: str) -> tuple[float | None, str]:
@@ -355,7 +359,7 @@ def best_model(stretches: Sequence[Stretch], given: Collection[str] = ()) -> Loc
 
 
 class TrafficWindow:
-    """What sites announced in the last seconds, as totals since each of them started."""
+    """The announcements of sites in the last seconds, as totals since each of them started."""
 
     def __init__(self, window_s: float = WINDOW_S) -> None:
         self._window_s = window_s

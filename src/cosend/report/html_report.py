@@ -4,7 +4,7 @@
     folder/results.json   the result as it was given
     folder/plots/*.svg    the figures of the policy of the run
 
-The same result gives the same bytes: no date but that of the result, no random id.
+The same result gives the same bytes: no date but the one in the result, no random id.
 """
 
 from __future__ import annotations
@@ -75,7 +75,6 @@ COLUMNS: Final[Sequence[Column]] = (
     ("regret", "Regret", 1, False, "reward lost, in total, against the oracle; negative where a policy earns more"),
 )
 MEANINGS_OF_SCORES: Final = {
-    "mean_reward": "per item: the score of the answer, minus the cost of the arm that was used",
     "exploration": "items on which an arm was tried to learn how well it does",
 }
 View: TypeAlias = Mapping[str, Any]  # what one policy did: phases, use, flows
@@ -192,7 +191,10 @@ def _page(result: Result, figures: Figures) -> str:
 def _in_words(column: Column, result: Result) -> Column:
     """Return a column with its meaning where there are scores and no labels."""
     key, title, decimals, phone, meaning = column
-    return key, title, decimals, phone, MEANINGS_OF_SCORES.get(key, meaning) if words.is_scored(result) else meaning
+    if words.is_scored(result):
+        reward = f"per item: {words.what_a_score_gains(result)}, minus the cost of the arm that was used"
+        meaning = {**MEANINGS_OF_SCORES, "mean_reward": reward}.get(key, meaning)
+    return key, title, decimals, phone, meaning
 
 
 def _number(value: float | None, decimals: int) -> str:
@@ -257,7 +259,7 @@ def quality_of(result: Result, *, other: bool = False) -> str:
 
 
 def few_lines(result: Result) -> list[Line]:
-    """Return the policies worth a line: that of the run, a better one, itself without peers, and those in hindsight."""
+    """Return the policies worth a line: the run's, a better one, itself without peers, and those in hindsight."""
     rows = {row["policy"]: row for row in result["overall"] if row["policy"] in result["curves"]}
     own = result["policy"]
     best = [row["policy"] for row in words.playing(result)[:1] if row["policy"] in rows]
@@ -269,7 +271,7 @@ def few_lines(result: Result) -> list[Line]:
 
 
 def every_line(result: Result) -> list[Line]:
-    """Return a line for every policy, that of the run in front."""
+    """Return a line for every policy, the one of the run in front."""
     known = {line.name: line for line in few_lines(result)}
     others = [name for name in result["curves"] if name not in known]
     return [*known.values(), *(Line(name, "var(--c7)", 1.0) for name in others)]
@@ -361,7 +363,7 @@ def _scale(axis: Mapping[str, Any]) -> Scale:
 
 
 def arm_name(used: Used, site: str, arm: int) -> str:
-    """Return the name of an arm in a figure: that of a model, or an arrow to a peer."""
+    """Return the name of an arm in a figure: a model, or an arrow to a peer."""
     owner = used["owners"][arm]
     return f"\N{RIGHTWARDS ARROW} {owner}" if owner != site else str(used["arms"][arm])
 

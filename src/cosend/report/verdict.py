@@ -1,4 +1,4 @@
-"""What a run comes to in a sentence, and its rows in the order in which people read them; for terminal and page."""
+"""The verdict on a run in a sentence, and its rows in the order in which people read them; for terminal and page."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ LEAST_ASKED: Final = 2.0  # percent of the items: below, a peer was only tried
 
 
 def sends(result: Result) -> bool:
-    """Tell whether anything was sent to a peer; otherwise no column says so."""
+    """Tell whether anything was sent to a peer; otherwise there is no column for it."""
     return any(row["sent"] for row in result["rows"])
 
 
@@ -283,8 +283,8 @@ def is_scored(result: Result) -> bool:
 
 
 def what_rewards_are(result: Result) -> str:
-    """Say what the reward of a row counts, and over what it is a mean."""
-    gain = "the score of the answer" if is_scored(result) else "1 for a correct prediction"
+    """Say what the reward of a row counts, and which items it averages."""
+    gain = what_a_score_gains(result) if is_scored(result) else "1 for a correct prediction"
     if not is_scored(result) and not result.get("is_accuracy", True):
         gain = "what [reward] in the network file says that an answer gains"
     streams, means = len(result["seeds"]), ["the sites"] if len(result["sites"]) > 1 else []
@@ -292,6 +292,13 @@ def what_rewards_are(result: Result) -> str:
     said = [f"Reward per item: {gain}, minus costs."]
     said += [f"Means over {' and '.join(means)}."] if means else []
     return " ".join([*said, *played_over(result)])
+
+
+def what_a_score_gains(result: Result) -> str:
+    """Say what the score of an answer counts as in rewards, which are in [0, 1]."""
+    low, high = result.get("score_range") or (0, 1)
+    of_range = "" if (low, high) == (0, 1) else f" as a fraction of the range from {low:g} to {high:g}"
+    return f"the score of the answer{of_range}"
 
 
 def played_over(result: Result) -> list[str]:
@@ -315,7 +322,7 @@ def what_marks_mean(result: Result) -> str:
 
 
 def price(result: Result, cost: float | None) -> str:
-    """Return a cost in money; nothing where nobody says what a right label is worth."""
+    """Return a cost in money; nothing where the value of a correct prediction is unknown."""
     money = result.get("money")
     return f"{cost * money['unit']:,.4g}" if money and cost is not None else ""
 
@@ -323,7 +330,10 @@ def price(result: Result, cost: float | None) -> str:
 def what_costs_are(result: Result) -> str:
     """Say what costs are counted in."""
     if is_scored(result):
-        return "1 is worth a score of 1"
+        low, high = result.get("score_range") or (0, 1)
+        return (
+            "1 is worth a score of 1" if (low, high) == (0, 1) else f"1 is worth a score of {high:g} instead of {low:g}"
+        )
     return "1 is worth a correct prediction" if result.get("is_accuracy", True) else "1 is worth a reward of 1"
 
 

@@ -15,7 +15,7 @@ labels that are not awaited forever. The baselines:
     best single model  the best model of any site, known in hindsight
     oracle             the best model of every cell, known in hindsight
 
-Labels come as late for all of them as they come for the policy.
+Labels arrive as late for all of them as for the policy.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from cosend.algorithm.values import View
 from cosend.axes import plain_name
 from cosend.engine.events import Chosen, Event
 from cosend.engine.learnt_arms import Learnt
-from cosend.engine.scoring import gain_of, right_or_wrong
+from cosend.engine.scoring import Range, as_score, gain_of, right_or_wrong
 from cosend.errors import LabelWarning, SettingError
 from cosend.models.adapters import Classifier, Label, Predicted, SeesPart, predicted_by
 from cosend.network import Network, Turn
@@ -74,7 +74,7 @@ Watch = Callable[[int, float], None]  # slots that are done, share of errors so 
 
 
 class Played(NamedTuple):
-    """What one policy did at one site, item by item."""
+    """The decisions of one policy at one site, item by item."""
 
     policy: str
     site: str
@@ -84,7 +84,7 @@ class Played(NamedTuple):
     trained: Floats | None = None  # 1 in a training phase; None for baselines
     explored: Floats | None = None
     counted: Mask = np.ones(0, np.bool_)  # where the label is known
-    gained: Floats | None = None  # None: 1 for a right label, 0 for a wrong one
+    gained: Floats | None = None  # None: 1 for a correct prediction, 0 for an incorrect one
 
     @property
     def gains(self) -> Floats:
@@ -246,7 +246,7 @@ def slices_of(prepared: Prepared) -> int:
 
 
 class Decided(NamedTuple):
-    """What sites with a policy have decided, and their learners afterwards."""
+    """Decisions of sites with a policy, and their learners afterwards."""
 
     policy: PolicyPerSite
     learners: list[Learner]
@@ -260,7 +260,7 @@ class Decided(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What was played: the policy of the file, and other policies."""
+    """The result of playing: the policy of the file, and other policies."""
 
     played: list[Played]
     first: Decided
@@ -275,7 +275,7 @@ def play(
     others: bool = True,
     comparing: Callable[[str], None] | None = None,
 ) -> Outcome:
-    """Play everything: the policy of the file, which is watched, then what it is compared with.
+    """Play everything: the policy of the file, which is watched, then the others.
 
     comparing  is told what is played next, after the policy of the file
     """
@@ -365,7 +365,7 @@ class Row(dict[str, Any]):
 
 
 class Recorded(SeesPart):
-    """A model that was asked about every row of the stream before; it is asked again about a part of one."""
+    """A model that was asked about every row of the stream before; it is now asked about a part of one."""
 
     def __init__(self, model: Classifier, labels: Sequence[Label], sure: Sequence[float]) -> None:
         super().__init__(model)
@@ -629,8 +629,8 @@ def _played(prepared: Prepared, learnt: Decided) -> Iterator[Played]:
         )
 
 
-def summary(played: list[Played], *, known: bool = True, is_scored: bool = False) -> list[dict[str, Any]]:
-    """Return one row for every site and policy.
+def summary(played: list[Played], *, known: bool = True, units: Range | None = None) -> list[dict[str, Any]]:
+    """Return one row for every site and policy; `units` are those of scores, None where there are labels.
 
     Regret is against the oracle: None if that did not play, or lacked some of the models (not `known`).
     """
@@ -640,8 +640,8 @@ def summary(played: list[Played], *, known: bool = True, is_scored: bool = False
         {
             "site": each.site,
             "policy": each.policy,
-            "error": None if is_scored else _percent(1.0 - each.right[each.counted]),
-            "score": float(each.right[each.counted].mean()) if is_scored else None,
+            "error": _percent(1.0 - each.right[each.counted]) if units is None else None,
+            "score": None if units is None else as_score(float(each.right[each.counted].mean()), units),
             "mean_reward": float(each.net.sum()) / len(each.net),
             "sent": _percent(each.sent),
             "cost": float(each.paid.sum()),

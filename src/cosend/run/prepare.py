@@ -27,7 +27,7 @@ from cosend.config.build import Built, read_stream
 from cosend.config.network_file import SOURCE, NetworkFile
 from cosend.config.sections import SiteSection
 from cosend.engine.encoding import Encoder
-from cosend.engine.scoring import gain_of, right_or_wrong
+from cosend.engine.scoring import Range, gain_of, right_or_wrong
 from cosend.errors import ClassifierError, ContextError, NetworkFileError, SettingError, cut, in_one_line, listed, shown
 from cosend.models.adapters import Classifier, Failure, Item, Label, Predicted, answers_of, teach
 from cosend.models.built_in import Coded
@@ -50,7 +50,7 @@ def no_progress(name: str, done: int, rows: int) -> None:
 
 
 class Predictions(NamedTuple):
-    """What all models say about all rows."""
+    """Opinions of all models about all rows."""
 
     labels: dict[str, Labels]  # by model, if they do not depend on what is played
     sure: dict[str, list[float]]  # by model that never learns: how sure it is of each, not a number where unknown
@@ -75,7 +75,7 @@ def predict_all(
 
     rows   the same as items
     order  [site]: the rows as they arrive there
-    comes  [site]: whether their labels come
+    comes  [site]: whether their labels arrive
     """
     found = _Found(built, rows, table.truths(), progress)
     for site, own, labelled in zip(built.network.sites, order, comes, strict=True):
@@ -113,7 +113,7 @@ class _Found:
         self.learning: set[str] = set()
         self.unknown: dict[str, str] = {}  # why its predictions cannot be known
         self.failing: dict[str, str] = {}  # why it has no prediction for some rows
-        self.paid: dict[str, str] = {}  # what to know of one that says what its answers cost
+        self.paid: dict[str, str] = {}  # a remark on one whose answers have their costs
 
     def ask(self, name: str, model: Classifier, items: Sequence[Any]) -> Predicted:
         """Return what a model says about items, None where it fails."""
@@ -253,7 +253,7 @@ class Prepared(NamedTuple):
     items: Table
     rows: list[dict[str, Any]]  # the items as sites get them
     arrivals: Ints  # [slot, site]: the item that arrives, or NOTHING
-    comes: Mask  # [slot, site]: whether its label comes
+    comes: Mask  # [slot, site]: whether its label arrives
     contexts: Floats  # [arrival, axis]; for a category, codes that all sites share
     places: Ints  # [slot, site]: the row in `contexts` and `right`, or NOTHING
     right: npt.NDArray[np.uint8]  # [arrival, model]; 0 where the prediction is unknown, and everywhere without labels
@@ -281,8 +281,13 @@ class Prepared(NamedTuple):
         return np.repeat(np.arange(len(counts)), counts)
 
     @property
+    def units(self) -> Range | None:
+        """The lowest and the highest score; None where there are labels."""
+        return self.built.units if self.network.is_scored else None
+
+    @property
     def known_by(self) -> str:
-        """What tells how good answers were: labels or scores."""
+        """The truth about answers: labels or scores."""
         return "score" if self.network.is_scored else "label"
 
     @property
@@ -331,7 +336,7 @@ class Prepared(NamedTuple):
         return self.items.known[self.items_of(site)]
 
     def told(self, site: int) -> Mask:
-        """Return for every item of a site whether its label comes there."""
+        """Return for every item of a site whether its label arrives there."""
         told: Mask = self.comes[self.arrivals[:, site] != NOTHING, site]
         return told
 
@@ -357,7 +362,7 @@ class Prepared(NamedTuple):
         return items
 
     def costs(self, site: int) -> Floats:
-        """Return what using each model costs a site: its own cost, or that of the call."""
+        """Return what using each model costs a site: its own cost, or the cost of the call."""
         own = np.array([each.cost for _, _, each in self.network.models()])
         called = np.array(list(self.network.call_costs().values()))[self.owners]
         return np.where(self.owners == site, own, called)

@@ -1,4 +1,4 @@
-"""What a run comes to, as plain data for the terminal, the page and results.json."""
+"""The result of a run, as plain data for the terminal, the page and results.json."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from cosend.axes import PreviousLabel, Time, text_column
 from cosend.axis_format import ticks_of
 from cosend.config.network_file import NetworkFile
 from cosend.config.sections import AxisSection
-from cosend.engine.scoring import right_or_wrong
+from cosend.engine.scoring import Range, as_score, right_or_wrong
 from cosend.errors import CosendError, install
 from cosend.run.play import Decided, Outcome, Played, slices_of, summary, what_others_see
 from cosend.run.prepare import NOTHING, Prepared
@@ -65,9 +65,10 @@ def one_stream(prepared: Prepared, outcome: Outcome) -> dict[str, Any]:
         "is_accuracy": prepared.built.reward is right_or_wrong and not prepared.network.is_scored,
         "money": None if money is None else {"unit": money.unit, "currency": money.currency},
         "why": why(prepared, outcome.first),
-        "rows": summary(outcome.played, known=prepared.all_known, is_scored=prepared.network.is_scored),
+        "score_range": prepared.units,
+        "rows": summary(outcome.played, known=prepared.all_known, units=prepared.units),
         "error_curves": {} if prepared.network.is_scored else error_curves(outcome.played),
-        "curves": curves(outcome.played, is_scored=prepared.network.is_scored),
+        "curves": curves(outcome.played, units=prepared.units),
         "change": change(prepared, outcome.played),
         **looked_at(prepared, outcome.first),
         "others": {each.policy.name: looked_at(prepared, each) for each in outcome.others},
@@ -84,8 +85,8 @@ def title_of(network: NetworkFile) -> str:
 def models(prepared: Prepared, outcome: Outcome, site: int) -> list[dict[str, Any]]:
     """Return a row for every arm of a site: what the policy used it for, and what a model would earn alone.
 
-    The error is that of the items for which it was used and whose label is known; None if there is none, or if nothing
-    is known of it alone. What an arm that the site learns itself earns alone counts from its first answer on.
+    The error counts the items for which it was used and whose label is known; None if there is none, or if nothing
+    is known about it alone. The reward of a learnt arm alone counts from its first answer on.
     """
     learnt = outcome.first.learnt[site] if outcome.first.learnt else {}
     learner, name = outcome.first.learners[site], prepared.network.sites[site].name
@@ -94,7 +95,7 @@ def models(prepared: Prepared, outcome: Outcome, site: int) -> list[dict[str, An
     functions = np.flatnonzero(prepared.owners == site)
     known = own.counted
     net = (prepared.gains[prepared.rows_of(site)] - prepared.costs(site))[known]
-    is_scored = prepared.network.is_scored
+    units = prepared.units
     found = []
     for number, name in enumerate(learner.arms.names):
         used = arms == number
@@ -108,8 +109,8 @@ def models(prepared: Prepared, outcome: Outcome, site: int) -> list[dict[str, An
                 "model": name,
                 "share": 100 * float(used.mean()) if len(used) else 0.0,
                 "cost": float(own.paid[used].sum()),
-                "error": None if right is None or is_scored else 100 * (1.0 - right),
-                "score": right if is_scored else None,
+                "error": None if right is None or units is not None else 100 * (1.0 - right),
+                "score": None if right is None or units is None else as_score(right, units),
                 "alone": alone,
                 "learnt": learnt[name]._asdict() if name in learnt else None,
             }
@@ -121,7 +122,7 @@ def why(prepared: Prepared, decided: Decided) -> dict[str, Any]:
     """Return for every site with peers what speaks for asking them, counted in the second half of its items.
 
     That is what a peer gained where it was asked, and what each of the site's own arms would have gained there; and the
-    same for what the site kept. By then a policy has learnt what it can.
+    same for what the site kept. In this half a policy has learnt what it can.
     """
     found = {}
     for site, learner in enumerate(decided.learners):
@@ -170,7 +171,7 @@ def goes_by(prepared: Prepared) -> list[str]:
 
 
 def looked_at(prepared: Prepared, learnt: Decided) -> dict[str, Any]:
-    """Return what a policy did, site by site: its phases, the best arms, the arms it used where, and whom it asked."""
+    """Return what a policy did, site by site: its phases, the best arms, the arms it used where, and its calls."""
     sites = [site.name for site in prepared.network.sites]
     return {
         "phases": {name: phases(learnt.phases[site]) for site, name in enumerate(sites)},
@@ -194,7 +195,7 @@ def phases(own: Ints) -> dict[str, Any]:
 def use(prepared: Prepared, learnt: Decided) -> dict[str, Any]:
     """Return how often each arm was used in every bin of the context, in the second half of a site's items.
 
-    By then a policy has learnt what it can, and uses what it holds for the best. Over time, all items count.
+    In this half a policy has learnt what it can, and uses what it holds for the best. Over time, all items count.
     """
     bins = np.column_stack([scale_and_bins(prepared, axis)[1] for axis in range(len(prepared.axes))])
     found = {}
@@ -294,14 +295,14 @@ def error_curves(played: list[Played]) -> dict[str, Any]:
     return found
 
 
-def _quality(right: Floats, *, is_scored: bool) -> dict[str, list[float]]:
+def _quality(right: Floats, units: Range | None) -> dict[str, list[float]]:
     """Return the mean score, or the error in % where there are labels."""
-    if is_scored:
-        return {"score": right.round(5).tolist()}
+    if units is not None:
+        return {"score": [as_score(each, units) for each in right.round(5).tolist()]}
     return {"error": (100 * (1 - right)).round(4).tolist()}
 
 
-def curves(played: list[Played], *, is_scored: bool = False) -> dict[str, Any]:
+def curves(played: list[Played], *, units: Range | None = None) -> dict[str, Any]:
     """Return for every policy error, or score, and reward in equal parts of the time, over all sites together."""
     found = {}
     for policy, own in by_policy(played).items():
@@ -319,7 +320,7 @@ def curves(played: list[Played], *, is_scored: bool = False) -> dict[str, Any]:
         counts, right, gained, paid = counts[some], right[some], gained[some], paid[some]
         found[policy] = {
             "item": ((edges[:-1] + edges[1:]) / 2)[some].tolist(),
-            **_quality(right / counts, is_scored=is_scored),
+            **_quality(right / counts, units),
             "reward": ((gained - paid) / counts).round(5).tolist(),
         }
     return found
@@ -386,7 +387,7 @@ def scale_and_bins(prepared: Prepared, axis: int) -> tuple[Scale, Ints]:
 
 
 def _raw(prepared: Prepared, axis: AxisSection) -> Any:
-    """Return the values that came of the feature of an axis, or of a number of a text."""
+    """Return the values of the feature of an axis, or of a number of a text, in the stream."""
     arrived: Any = prepared.arrivals[prepared.arrivals != NOTHING]
     feature = axis.feature or ""
     values = prepared.items.columns[feature][arrived]
@@ -462,9 +463,9 @@ def _over_sites(rows: Rows, policy: str) -> float:
 
 
 def _mean(values: Sequence[Any]) -> Any:
-    """Return the mean of plain data of the same shape, number by number; other values are those of the first.
+    """Return the mean of plain data of the same shape, number by number; other values are from the first.
 
-    None stands for "does not apply" and is left out.
+    None stands for "does not apply" and is skipped.
     """
     values = [each for each in values if each is not None] or values[:1]
     first = values[0]

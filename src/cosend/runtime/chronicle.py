@@ -1,7 +1,7 @@
 """Notes once a second what a running site does, and what has happened to it, for the charts of its dashboard.
 
-Costs, pauses, peers that come and go and the like are compared with those of a second before, so that nothing else has
-to tell. What is undone within the second leaves no mark.
+Costs, pauses, peers that come and go and the like are compared with the second before, so that nothing else has
+to tell. A change that is undone within the second leaves no mark.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class ArmState(NamedTuple):
-    """What can happen to an arm."""
+    """Changes of an arm."""
 
     cost: float
     paused: bool
@@ -28,7 +28,7 @@ class ArmState(NamedTuple):
 
 
 class State(NamedTuple):
-    """What can happen to a site."""
+    """Changes of a site."""
 
     arms: dict[str, ArmState]
     observer: str | None

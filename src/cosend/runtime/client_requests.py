@@ -1,4 +1,4 @@
-"""What clients wait for: items that came together are answered together, when all are decided and on the disk."""
+"""Requests of clients: items that came together are answered together, when all are decided and on the disk."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class Requests:
             request.done.set_exception(error)
 
     def answer(self, batch: Batch, rows: Sequence[int]) -> None:
-        """Take what was decided for items."""
+        """Take the decisions on items."""
         owners: Owners = batch.owner
         requests, places = owners.requests, owners.places
         named: dict[int, str] = {}  # by id: the client's own
@@ -116,7 +116,7 @@ class Requests:
                 propensities[row],
                 answered_by.get(row) if answered_by else None,
             )
-        if named:  # in the transaction of the answer: asked again after a crash, it is the same
+        if named:  # in the transaction of the answer: a retry after a crash gets the same
             self.commits.also(NAME, [(name, id_) for id_, name in named.items()])
             self.commits.event(Named(tuple(named), tuple(named.values())))
         mine = [requests[row] for row in rows]

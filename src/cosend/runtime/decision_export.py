@@ -1,8 +1,8 @@
 """The decisions of a site joined with their labels, one row for each, or its raw events: for analysis.
 
-What happened to a decision stands in several events: it was chosen, answered, perhaps named, and labelled much later,
+A decision is spread over several events: it was chosen, answered, perhaps named, and labelled much later,
 or never. They meet in a table that is put aside, on the disk if it grows, so that any number of decisions takes the
-same memory. What was removed from the log is None.
+same memory. Values that were removed from the log are None.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from cosend.store.event_log import LogReader
 Row = dict[str, Any]
 Watch = Callable[[str, int, int], None]  # what is done, how much of it, and of how much
 T = TypeVar("T")
-Notes = tuple[str, Iterable[tuple[Any, ...]]]  # a statement, and what it is executed with
+Notes = tuple[str, Iterable[tuple[Any, ...]]]  # a statement, and its values
 EVERY: Final = 500  # events or rows after which progress is told
 OPINIONS: Final = {"Confidence": "confidence of {}", "Says": "what {} says"}  # what these axes are called
 OWN: Final = ("label", "label_of_arm", "truth")  # columns with the user's own values, like the contexts
@@ -45,7 +45,7 @@ HOW_TO_JOIN: Final = (
     "the log has the features of an item only where a model learns from them: where `item` is null, join these rows "
     "with your own by `id`, which is the id that you gave the item, or the one that you were given for it"
 )
-# What was chosen and not answered has failed, or was under way when the site was killed: no client has seen it.
+# An item that was routed and not answered has failed, or was under way when the site was killed: no client has seen it.
 TOLD: Final = "(at IS NOT NULL OR truth IS NOT NULL) AND for_a_peer IS NULL"
 _ENCODE: Final = msgspec.msgpack.Encoder().encode
 
@@ -261,7 +261,7 @@ def row_lines(rows: Iterable[Row]) -> Iterator[bytes]:
 def write_parquet(file: IO[bytes], source: Export, about: Mapping[str, Any]) -> None:
     """Write all decisions as a Parquet file; items, and labels of more than one kind, are text there, as JSON has them.
 
-    about  what the file says of itself, under the key "cosend" of its metadata
+    about  what the file says about itself, under the key "cosend" of its metadata
     """
     arrow, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
     types = {name: _arrow_type(arrow, kinds) for name, kinds in source.kinds().items()}

@@ -2,7 +2,7 @@
 
 All of it happens in the thread of the event loop, which alone touches the engine. Items of several requests are
 submitted together; each request is answered when its own items are done. Any unexpected error in here ends as a failed
-commit does: everyone who waits gets an error, and the site is rebuilt from its log.
+commit does: all waiting requests get an error, and the site is rebuilt from its log.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ P = ParamSpec("P")
 LOG: Final = logging.getLogger("cosend.runtime")
 MOST_WITH_PEERS: Final = 256  # items of several requests if there are peers: a call would wait for all of them
 MOST_IN_A_TURN: Final = 1_000  # items, also of one request, so that others get their turn
-TURNS: Final = 3  # of the loop until the next items are submitted: by then calls to peers have left
+TURNS: Final = 3  # of the loop until the next items are submitted: then calls to peers have left
 
 
 class Driver:
@@ -130,7 +130,7 @@ class Driver:
             self._answering.discard(done)
         return batch
 
-    # What the engine needs
+    # Needs of the engine
 
     def run(self) -> None:
         for need in self.engine.take():
@@ -144,7 +144,7 @@ class Driver:
             elif not need.batch.left and need.batch.owner is not None and not need.batch.owner.done():
                 need.batch.owner.set_result(None)
         elif isinstance(need, RunModel):
-            # Copies: a model may change what it is given, and others see the same item.
+            # Copies: a model may change its input, and others see the same item.
             self.workers[need.model].predict(copies(need.items), partial(self._said, need))
         elif isinstance(need, CallPeer):
             self.calls.call(need)
@@ -161,7 +161,7 @@ class Driver:
 
     def _said(self, need: RunModel, start: int, end: int, answers: Predicted) -> None:
         """Take what a model says, in its thread."""
-        with suppress(RuntimeError):  # the loop is closed: nobody waits
+        with suppress(RuntimeError):  # the loop is closed: no client waits
             self._loop.call_soon_threadsafe(self._enter, self._take_answers, need, start, answers)
 
     def _take_answers(self, need: RunModel, start: int, answers: Predicted) -> None:
@@ -172,7 +172,7 @@ class Driver:
             self.engine.answered(need, start, labels, costs=answers.costs)
 
     def _fit(self, need: FitTrees) -> None:
-        """Fit trees, in a thread of their own."""
+        """Fit trees, in a separate thread."""
         trees = None
         try:
             trees = grow(need.window)
@@ -201,13 +201,13 @@ class Driver:
             self.engine.now, self.engine.at = time.monotonic(), time.time()
             verb(*arguments, **options)
             self.run()
-        except Exception as error:  # half of it is entered, and nobody knows which half
+        except Exception as error:  # half of it is entered, and it is unknown which half
             self.fail(error)
 
     def tick(self) -> None:
         self._enter(self.engine.tick)
 
-    # What peers want
+    # Requests of peers
 
     async def answer(self, call: Call) -> Batch:
         done: asyncio.Future[None] = self._loop.create_future()
@@ -265,7 +265,7 @@ class Driver:
             raise Unavailable(f"nothing is promised: an unexpected error ({in_one_line(error)})") from error
 
     def close(self, reason: str) -> None:
-        """Accept nothing more, and fail everyone who waits."""
+        """Accept nothing more, and fail all that wait."""
         self._closed = True
         self.requests.close(reason)
         for done in self._answering:

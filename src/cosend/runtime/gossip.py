@@ -1,4 +1,4 @@
-"""What a site tells all others of its traffic, for people who look at the network: to whom it sends how much."""
+"""The traffic that a site reports to all others, for people who watch the network: how much it sends to which peer."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
 from msgspec import Meta
+
+from cosend.engine.scoring import as_score
 
 if TYPE_CHECKING:
     from cosend.runtime.running_site import RunningSite
@@ -16,14 +18,14 @@ Name = Annotated[str, Meta(max_length=200)]
 
 
 class Traffic(msgspec.Struct, frozen=True, array_like=True):
-    """What a site has done since its process started."""
+    """Counts of a site since its process started."""
 
     since: float  # when that was, in seconds since 1970
-    kept: Count  # decisions of its own classifiers
+    kept: Count  # decisions of its classifiers
     sent: dict[Name, Count]  # of peers, by name
-    error: Annotated[float, Meta(ge=0, le=1)] | None = None  # of late
+    error: Annotated[float, Meta(ge=0, le=1)] | None = None  # of the newest labels
     reward: Annotated[float, Meta(ge=-1, le=1)] | None = None
-    score: Annotated[float, Meta(ge=0, le=1)] | None = None  # where scores come, and not only labels
+    score: Annotated[float, Meta(ge=-(2**53), le=2**53)] | None = None  # in its units, where scores come
 
 
 def traffic_of(node: RunningSite) -> Traffic:
@@ -36,7 +38,8 @@ def traffic_of(node: RunningSite) -> Traffic:
             sent[arm] = sent.get(arm, 0) + count
     most = dict(sorted(sent.items(), key=lambda each: -each[1])[:MOST_PEERS])
     counts = node.counts
-    return Traffic(node.started_at, kept, most, counts.error, counts.reward, counts.score)
+    score = None if counts.score is None else as_score(counts.score, node.engine.units)
+    return Traffic(node.started_at, kept, most, counts.error, counts.reward, score)
 
 
 def written(traffic: Traffic) -> str:

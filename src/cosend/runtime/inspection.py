@@ -1,4 +1,4 @@
-"""What a running site shows of itself: summaries, arms, cells, decisions and events. Nothing here changes anything."""
+"""Views of a running site: summaries, arms, cells, decisions and events. Nothing here changes anything."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from cosend.algorithm.layout import TAUGHT
 from cosend.algorithm.readout import look_at, look_inside
 from cosend.algorithm.values import Cell
 from cosend.engine.events import Event, decode
+from cosend.engine.scoring import as_score
 from cosend.errors import DecisionError
 from cosend.runtime.past_decisions import Past, recall, recall_all
 from cosend.site import learnt_by, weighted_views
@@ -59,7 +60,8 @@ class Inspection:
             "answered_for_peers": sum(counts.served.values()),
             "outbox": len(site.running.posting),
             "recent_error": counts.error,
-            "recent_score": counts.score,
+            "recent_score": self.as_score(counts.score),
+            "score_range": site.engine.units,
             "recent_gain": counts.gain,
             "unit": None if site.setup.money is None else site.setup.money.unit,
             "currency": None if site.setup.money is None else site.setup.money.currency,
@@ -71,8 +73,12 @@ class Inspection:
             "oldest_event": site.store.log.oldest,
         }
 
+    def as_score(self, gain: float | None) -> float | None:
+        """Return a gain as a score in the units of the site."""
+        return None if gain is None else as_score(gain, self.site.engine.units)
+
     def spending(self) -> list[Facts]:
-        """Return how each limit of the budget stands."""
+        """Return the state of each limit of the budget."""
         accounts = self.site.state.accounts
         return [] if accounts is None else [each._asdict() for each in accounts.spending(self.site.setup.money)]
 
@@ -94,6 +100,7 @@ class Inspection:
         money, learnt = site.setup.money, learnt_by(site.state)
         found = []
         for number, (name, cost) in enumerate(self._costs().items()):
+            mean = float(rewards[number]) if counts[number] else None
             by_phase = {phase: count for (arm, phase), count in site.counts.decisions.items() if arm == name}
             found.append(
                 {
@@ -109,8 +116,10 @@ class Inspection:
                     "failures": site.counts.failures_of(name),
                     "last_failure": site.counts.last_failures.get(name),
                     "decisions": by_phase,
-                    "labels": math.ceil(counts[number]),
-                    "mean_gain": float(rewards[number]) if counts[number] else None,
+                    "labels": learnt[name].labels if name in learnt else math.ceil(counts[number]),
+                    "mean_over": math.ceil(counts[number]),
+                    "mean_gain": mean,
+                    "mean_score": self.as_score(mean),
                     "seconds_per_item": self._seconds_per_item(name),
                 }
             )
@@ -161,7 +170,7 @@ class Inspection:
             "label_of_arm": past.label,
             "labelled": past.labelled,
             "truth": past.truth,
-            "score": past.score,
+            "score": self.as_score(past.score),
             "pending": number in site.state.learner.registry,
             "cell_now": None if cell is None else _cell_facts(past.cell, cell),
         }

@@ -1,8 +1,8 @@
-"""What arms, labels and scores have done since the process started, for metrics, charts and the log of the process.
+"""Counts of arms, labels and scores since the process started, for metrics, charts and the log of the process.
 
 It is kept in stretches of time: fine ones of the last minutes, coarser ones of the last hours and of the last day, and
-as many for all of the time. When those are too many, every two become one. So the memory it takes does not grow, and
-adding to it costs the same for ever.
+as many for all of the time. When those are too many, every two become one. So its memory does not grow, and
+adding to it always costs the same.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class Tier:
 
 
 class History:
-    """What has happened since the process started."""
+    """Counts since the process started."""
 
     def __init__(self, clock: Callable[[], float], most: int = MOST) -> None:
         self._clock, self._most = clock, most

@@ -1,7 +1,7 @@
-"""How a running site learns: labels come out of order, repeated, days later, and for decisions it never made.
+"""How a running site learns: labels arrive out of order, repeated, days later, and for decisions it never made.
 
-The same holds for scores, which come where no label is known. What comes in one turn of the loop is learnt together, in
-the order in which it came.
+The same holds for scores, which come where no label is known. Labels and scores of one turn of the loop are learnt
+together, in the order in which they came.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Given(NamedTuple):
 
 
 class Heard(msgspec.Struct):
-    """What became of labels: the ids as they came."""
+    """The results of labels: the ids as they came."""
 
     learnt: list[str]
     duplicate: list[str]  # it has a label already
@@ -132,8 +132,8 @@ class Labelling:
         """Raise if there is something wrong with labels that are learnt in several turns; nothing changes."""
         _, fresh = self._sorted([given])
         labels, _, scores = self._columns([*fresh.values()])
-        self._check(labels)
-        self.engine.check_labels([*fresh], labels, scores)
+        self._check([*fresh.values()])
+        self.engine.check_labels([*fresh], labels, scores, [each.id for each in fresh.values()])
 
     def _learn(self, requests: list[Request]) -> None:
         heard, fresh = self._sorted([request.given for request in requests])
@@ -149,10 +149,10 @@ class Labelling:
 
     def _settle(self, ids: list[int], given: Sequence[Given]) -> None:
         labels, costs, scores = self._columns(given)
-        self._check(labels)
+        self._check(given)
         engine = self.engine
         engine.now = time.monotonic()
-        learnt = engine.learn(ids, labels, costs, scores)
+        learnt = engine.learn(ids, labels, costs, scores, names=[each.id for each in given])
         self.counts.keep(learnt, self.state.learner.arms.own)
         self.counts.notable.learnt(ids, learnt.gains)
         event = self.driver.commits.position - 1  # that of `learn`
@@ -176,11 +176,11 @@ class Labelling:
             None if scores.count(None) == nothing else scores,
         )
 
-    def _check(self, truths: Sequence[Any]) -> None:
-        truths = [truth for truth in truths if truth is not None]  # else it is a score
-        if not are_labels(truths):
-            wrong = next(truth for truth in truths if not is_label(truth))
-            raise LabelError(f"a true label cannot be {shown(wrong)}; {LABELS}")
+    def _check(self, given: Sequence[Given]) -> None:
+        known = [each for each in given if each.label is not None]  # else it is a score
+        if not are_labels([each.label for each in known]):
+            wrong = next(each for each in known if not is_label(each.label))
+            raise LabelError(f"the true label of decision {wrong.id!r} cannot be {shown(wrong.label)}; {LABELS}")
 
     def _remember_until_written(self, ids: list[int]) -> None:
         """Remember labels until they are on the disk, where they can be looked up."""
@@ -235,9 +235,9 @@ class Labelling:
         return ids if len(learner.still_pending(ids)) == len(ids) else None
 
     def _waiting(self, ids: Collection[int]) -> tuple[set[int], set[int]]:
-        """Return those of the ids whose decision is made and pending, and those that are in flight.
+        """Return the ids whose decision is made and pending, and the ids that are in flight.
 
-        An answer for a peer is neither: its label comes from there.
+        An answer for a peer is neither: the peer sends its label.
         """
         learner = self.state.learner
         notes, both = learner.registry.notes, zip(ids, learner.find([*ids]), strict=True)

@@ -1,7 +1,7 @@
-"""Events on their way to the disk: nobody is answered before it is on the disk.
+"""Events on their way to the disk: no client is answered before they are there.
 
-While one transaction is being written, in a thread of its own, the events of all that happens meanwhile gather for the
-next. So the busier a site is, the more share a commit. Events that nobody waits for linger a moment, because an
+While one transaction is being written, in a separate thread, the events of all that happens meanwhile gather for the
+next. So the busier a site is, the more share a commit. Events that no client waits for linger a moment, because an
 answer usually follows. Once a commit has failed, the state in memory is ahead of the log, and nothing more is written:
 the site must be rebuilt from its log. An unexpected error anywhere in the site ends the same way.
 """
@@ -20,7 +20,7 @@ from cosend.errors import Unavailable, in_one_line
 from cosend.store.event_log import NO_SPAN, EventLog, Span
 from cosend.store.log_index import FORGET_LABELS, FORGET_NAMES, LABEL, NAME, SET, Change, Statement
 
-LINGER_S: Final = 0.02  # how long events that nobody waits for may linger
+LINGER_S: Final = 0.02  # how long events that no client waits for may linger
 CHANGES: Final = (NAME, LABEL, SET, FORGET_NAMES, FORGET_LABELS)  # in the order of their writing
 Waiters = list[tuple["asyncio.Future[Any]", Any]]  # with what each gets when it is done
 Rows = dict[Change, list[Sequence[Any]]]
@@ -82,7 +82,7 @@ class Commits:
         await future
 
     def _linger(self) -> None:
-        """Write what was taken soon, even if nobody waits for it."""
+        """Write what was taken soon, even if no client waits for it."""
         if not self._lingers:
             self._lingers = True
             self._loop.call_later(LINGER_S, self._lingered)
@@ -119,7 +119,7 @@ class Commits:
                 self.log.append(events, spans, also)
             except Exception as failure:  # the log is behind now
                 error = in_one_line(failure)
-            with suppress(RuntimeError):  # the loop is closed: nobody waits
+            with suppress(RuntimeError):  # the loop is closed: no client waits
                 self._loop.call_soon_threadsafe(self._written, waiters, error)
 
     def _written(self, waiters: Waiters, error: str | None) -> None:
@@ -141,14 +141,14 @@ class Commits:
         self._broken(reason)
 
     def fail(self, error: str, waiters: Sequence[tuple[asyncio.Future[Any], Any]] = ()) -> None:
-        """Accept nothing more, and fail everyone who waits: it is not known what was written."""
+        """Accept nothing more, and fail all that wait: it is not known what was written."""
         self._error = error
         waiting = [*waiters, *self._waiters]
         self._fresh()
         _fail(waiting, error)
 
     def close(self) -> None:
-        """End the thread when it has written what it was given."""
+        """End the thread when it has written all events."""
         self._queue.put(None)
         self._thread.join()
 

@@ -103,7 +103,7 @@ class Worker:
             lane.put(self, job)
 
     def queue(self, job: Job) -> None:
-        """Have a job done in a thread of its own."""
+        """Have a job done in a separate thread."""
         with self._changed:
             job.is_shared = False
             self._jobs.put(job)
@@ -111,7 +111,7 @@ class Worker:
                 self._start()
 
     def _start(self) -> bool:
-        """Start a thread; returns whether that was possible. If not, `give_up_late` tries it again soon."""
+        """Start a thread; returns whether that was possible. If not, `give_up_late` retries it soon."""
         has_one = started(threading.Thread(target=self._run, name=f"model {self.name}", daemon=True))
         self._started += has_one
         return has_one
@@ -123,7 +123,7 @@ class Worker:
         self._jobs.put(None)  # for the next thread
 
     def work(self, job: Job) -> bool:
-        """Do a job here and now, and tell who waits; returns whether a thread of its own goes on."""
+        """Do a job in this thread, and tell the waiting caller; returns whether a separate thread continues."""
         with self._changed:
             job.started = time.monotonic()
             self._running.add(job)
@@ -259,7 +259,7 @@ def started(thread: threading.Thread) -> bool:
 
 
 def fit_beside(work: Callable[[], object]) -> None:
-    """Do work in a thread of its own that gets the processor only when nobody else wants it, where that is possible."""
+    """Do work in a separate thread that gets the processor only when no other wants it, where that is possible."""
 
     def run() -> None:
         with suppress(OSError, AttributeError):  # other systems than Linux know no priority of a thread
@@ -291,7 +291,7 @@ def teach_all(name: str, classifier: Classifier, examples: Iterable[tuple[Any, A
     """Let a model learn from items and their true labels, all of them, and return what went wrong.
 
     A model may raise SystemExit or KeyboardInterrupt too. In the thread of a model these must not end what else is to
-    be taught, and at a start not the process: a label that a model cannot bear is in the log for good.
+    be taught, and at a start not the process: a label that breaks a model stays in the log.
     """
     wrong: CosendError | None = None
     for item, truth in examples:

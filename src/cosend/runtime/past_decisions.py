@@ -1,4 +1,4 @@
-"""Decisions made before: what clients were told, from the log, and under which id.
+"""Earlier decisions: the answers that clients got, from the log, and under which id.
 
 The same id gets the same answer again, also after a restart.
 """
@@ -42,7 +42,7 @@ class Past:
     shown_by: str | None = None
     labelled: bool = False
     truth: Any = None
-    score: float | None = None  # in place of a true label
+    score: float | None = None  # instead of a true label
 
     @property
     def is_known(self) -> bool:
@@ -63,7 +63,7 @@ def recall_all(index: LogIndex, numbers: Iterable[int], widest: int) -> dict[int
     """Return decisions by their numbers, if they were answered and still have events.
 
     Every event is read once, in the order of the log: a client that has lost the reply to many items asks for all of
-    them again, and the last event says what it was told. No event spans more numbers than `widest`.
+    them again, and the last event has the answer. No event spans more numbers than `widest`.
     """
     wanted = sorted({number for number in numbers if number > 0})
     places = {place for lowest, highest in _runs(wanted) for place in index.events_of(lowest, highest, widest)}

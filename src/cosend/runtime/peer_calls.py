@@ -1,7 +1,7 @@
 """How a running site calls its peers: items for one peer go together, and whatever goes wrong is a failure.
 
 An item goes at once while few calls to its peer are in flight. While many are, it waits for the next ones, but only as
-long as nobody notices. Each call has a deadline.
+long as no client notices. Each call has a deadline.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Reported = Callable[[AskPeer, "Sequence[LabelledData] | Failure"], None]
 
 @dataclass(slots=True)
 class Lane:
-    """What is to be asked of one peer."""
+    """Questions that wait for one peer."""
 
     waiting: list[Part] = field(default_factory=list)
     items: int = 0
@@ -80,7 +80,7 @@ class Calls:
         questions, start_s, reports = _joined(parts), time.monotonic(), list[LabelledData]()
         try:
             if any(need.promised for need, _, _ in parts):
-                await self._commits.done()  # a peer that waits for a label must not wait for one that nobody remembers
+                await self._commits.done()  # a peer must not wait for the label of a decision that a crash would lose
             call = parts[0][0].call._replace(questions=questions)
             answers, reports = await answers_of_peer(self._link, call, self._deadline_s * (1 - ASK_SHARE))
             lane.seconds_per_item = smoothed(lane.seconds_per_item, (time.monotonic() - start_s) / len(questions))

@@ -1,7 +1,7 @@
-"""The peers of a running site: which of them are there, and which may be asked.
+"""The peers of a running site: which of them are online, and which may be asked.
 
 A peer is an arm from when the file names it, or from when it first appears if the site discovers peers. While it is
-gone, it is left out of choices, and what was learnt of it is kept for its return.
+gone, no item is sent to it, and its statistics are kept for its return.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Peers:
         """The peers that cannot be asked now."""
         return self.engine.offline
 
-    # What the file says
+    # The network file
 
     def follow_file(self) -> None:
         """Add and remove peers as the file says."""
@@ -47,10 +47,10 @@ class Peers:
         self.look()
 
     def remove(self, peer: str) -> None:
-        """Let a peer be one no longer; what it is still to be told, it is told if it is there."""
+        """Remove a peer; messages that wait for it are sent if it is there."""
         self.posting.say_goodbye(peer, self.engine.remove(peer))
 
-    # What is heard of them
+    # News about peers
 
     def heard(self, change: Change) -> None:
         """Take note that something has changed: a peer, or the connection to all of them."""

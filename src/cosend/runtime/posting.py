@@ -1,7 +1,7 @@
 """How peers are told what is queued for them: true labels, and that no label will come.
 
-The queue is part of the state that the log folds to, and an entry leaves it when the peer has it on its own disk. So
-whatever dies in between, a peer is told at least once; and it takes a request once, however often it is told.
+The queue is part of the state that the log folds to, and an entry leaves it when the peer has it on its own disk. So a
+peer is told at least once, even after a crash; and it takes a request once, however often it is told.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Posting:
         try:
             while forwards := self._state.forwards(peer, most):
                 if not link.connected or peer not in link.peers():
-                    return  # whoever hears that it is there again calls `deliver`
+                    return  # `deliver` is called when it is online again
                 await self._commits.done()  # what might still be lost here is not told
                 try:
                     await link.post(peer, forwards, POST_S)

@@ -1,6 +1,6 @@
-"""Models that run elsewhere, in any number of worker processes: the site's side, and that of a worker.
+"""Models that run elsewhere, in any number of worker processes: the site's side, and the worker's.
 
-Every worker of a classifier has a name of its own. A call goes to the worker with the least to do; while all are busy,
+Every worker of a classifier has its own name. A call goes to the worker with the least to do; while all are busy,
 items wait here and go together. A call to a worker that is gone is repeated at another: workers predict and do not
 learn, so nothing can happen twice. One that is silent for too long is a failure, as with any other model.
 """
@@ -79,7 +79,7 @@ class Elsewhere(Worker):
         self._send()
 
     def _size(self, count: int) -> int:
-        """Return how many of so many items go in one call."""
+        """Return how many of this many items go in one call."""
         size = self._call_size()
         if self.seconds_per_item * count > SPREAD_S:
             size = min(size, ceil(count / max(1, len(self.there()))))
@@ -138,7 +138,7 @@ class Elsewhere(Worker):
                 self._send()
 
     async def _answers(self, worker: str, items: Sequence[Any], until: float) -> Answers:
-        """Return what a worker says of items, or another one if that is gone."""
+        """Return the answers of a worker, or of another one if that is gone."""
         count, tried = len(items), set[str]()
         columns = range(1, count + 1), items, [()] * count, [False] * count, [False] * count
         questions = Rows(QUESTION, *columns)
@@ -177,7 +177,7 @@ class Lending:
                 all_there.set_result(None)
 
         def done(start: int, end: int, answers: Predicted) -> None:
-            with suppress(RuntimeError):  # the loop is closed: nobody waits
+            with suppress(RuntimeError):  # the loop is closed: no client waits
                 loop.call_soon_threadsafe(take, start, end, answers.labels)
 
         if items:

@@ -31,7 +31,7 @@ from cosend.engine.sharing import Sharing
 from cosend.engine.site_state import SiteState
 from cosend.engine.snapshot import Freezing
 from cosend.errors import ArmError, CosendError, StateError, Unavailable, in_one_line
-from cosend.models.adapters import RunsElsewhere, all_known_labels
+from cosend.models.adapters import RunsElsewhere, all_known_labels, all_say_free_text
 from cosend.models.endpoints import Endpoint
 from cosend.runtime.chronicle import Chronicle
 from cosend.runtime.client_requests import Result
@@ -63,7 +63,7 @@ STOP_S: Final = 5.0  # for each thing that a site waits for when it stops, but f
 LAST_SNAPSHOT_S: Final = 60.0  # its snapshot, which can be a large one
 PRUNE_EVERY_S: Final = 60.0
 AT_ONCE: Final = 1_000  # names that are forgotten in one commit
-FIRST_REST_S, LONGEST_REST_S = 0.5, 30.0  # between attempts to start again from the log
+FIRST_REST_S, LONGEST_REST_S = 0.5, 30.0  # between attempts to rebuild it from the log
 Mode = Literal["apply", "observe"]
 
 
@@ -151,7 +151,7 @@ class RunningSite:
 
     @property
     def running(self) -> Driver:
-        """What drives its engine; raises if it has not started."""
+        """The driver of its engine; raises if it has not started."""
         if self.driver is None:
             raise Unavailable(f"site {self.setup.name!r} is starting")
         return self.driver
@@ -199,6 +199,7 @@ class RunningSite:
             learns_from=setup.learns_from,
             learning=[name for name, model in models.items() if model.learns],
             known_labels=all_known_labels(models.values()),
+            free_text=all_say_free_text(models.values()),
             strict_labels=setup.strict_labels,
             back_off=IN_SECONDS,
             in_order=False,
@@ -296,7 +297,7 @@ class RunningSite:
         if isinstance(error, Exception) and not isinstance(error, Unavailable):  # else the site has given up already
             self.running.fail(error)
 
-    # What clients call
+    # Calls of clients
 
     @property
     def is_ready(self) -> bool:
@@ -341,7 +342,7 @@ class RunningSite:
             await self.running.posting.told()
         return heard
 
-    # What was known before
+    # Knowledge from before
 
     async def begin_with(self, items: Sequence[Any], truths: Sequence[Any]) -> int:
         """Learn labelled rows of a recording, on which all free local models are run; returns how many were learnt."""
@@ -372,7 +373,7 @@ class RunningSite:
         self.commits.also(LABEL, [(id_, event) for id_ in ids])
         self.running.run()
 
-    # What an operator calls
+    # Calls of an operator
 
     async def change_arm(
         self, arm: str, *, cost: float | None = None, price: float | None = None, paused: bool | None = None
@@ -405,7 +406,7 @@ class RunningSite:
         """The classifier that answers while decisions are only observed."""
         return None if self.driver is None else self.engine.observer
 
-    # What peers call
+    # Calls of peers
 
     async def call(self, call: Call) -> Answered:
         """Answer the questions of a peer; what will be taught is on the disk before this returns."""
@@ -434,12 +435,12 @@ class RunningSite:
         return [self.state.report_on(None, context, axes) for context in contexts]
 
     async def post(self, caller: str, forwards: Sequence[Forward]) -> None:
-        """Take labels from a peer for good."""
+        """Take labels from a peer, and store them."""
         self.check_ready()
         self.running.take_labels(caller, forwards)
         await self.commits.done()
 
-    # Now and then
+    # From time to time
 
     async def _every(self, seconds: float, work: Callable[[], Awaitable[None]]) -> None:
         while True:
@@ -457,7 +458,7 @@ class RunningSite:
         self.running.tick()
 
     async def _look_for_standstill(self) -> None:
-        """Give up if nothing moves though somebody waits, or if a change was not finished."""
+        """Give up if nothing moves though a client waits, or if a change was not finished."""
         if not self.is_ready:
             return
         setup, driver, commits = self.setup, self.running, self.commits
@@ -515,7 +516,7 @@ class RunningSite:
         pickles = [self._pickled(worker) for worker in learning.values()]
         is_whole = freezing.add(await asyncio.to_thread(freezing.missing))
         await commits.done()
-        patience_s = STOP_S if self._stopping else None  # a model may hang, and then the site must end all the same
+        patience_s = STOP_S if self._stopping else None  # a model may hang, and even then the site must end
         models = dict(zip(learning, await asyncio.wait_for(asyncio.gather(*pickles), patience_s), strict=True))
         if is_whole:
             await asyncio.to_thread(self.store.write_snapshot, freezing.finish, models, facts, position)
@@ -529,7 +530,7 @@ class RunningSite:
 
         def done(result: Any) -> None:
             give = future.set_exception if isinstance(result, Exception) else future.set_result
-            with suppress(RuntimeError):  # the loop is closed: nobody waits
+            with suppress(RuntimeError):  # the loop is closed: no client waits
                 loop.call_soon_threadsafe(lambda: future.done() or give(result))
 
         worker.do(lambda: pickled(worker.name, worker.classifier), done)
@@ -577,14 +578,14 @@ class RunningSite:
             await asyncio.sleep(rest_s)
             rest_s = min(LONGEST_REST_S, 2 * rest_s)
             try:
-                await asyncio.to_thread(self.commits.close)  # what it is writing belongs to the log
+                await asyncio.to_thread(self.commits.close)  # the events that it writes belong to the log
                 await asyncio.to_thread(self.store.log.probe)
                 recovered = await asyncio.to_thread(self.store.recover)
                 for worker in self.workers.values():
                     worker.close()
                 self._begin(recovered)
                 await self.commits.done()
-            except Exception as error:  # tried again until it works
+            except Exception as error:  # retried until it works
                 LOG.error("the site could not be rebuilt from its log", extra={"reason": in_one_line(error)})
                 self.commits.fail("the site could not be rebuilt")  # what a half rebuilt site says is not written
                 continue

@@ -1,4 +1,4 @@
-"""What a site that runs is made of."""
+"""The parts of a running site."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class Setup:
 
     @cached_property
     def learnt_arms(self) -> dict[str, str]:
-        """What the site learns itself, by the name of the arm."""
+        """The learnt arms, by name."""
         return learnt_arms(self.name, self.classifiers, self.learnt, self.policy, self.score_local)
 
     @cached_property

@@ -1,11 +1,11 @@
-"""The folder of a running site: how it starts from there, and what it leaves there now and then.
+"""The folder of a running site: how it starts from there, and what it writes there.
 
     folder/events.sqlite             events (store/event_log.py), and how they are found (store/log_index.py)
     folder/state-000000001200.npz    snapshots: the state, and the models that learn as they were then
     folder/lock                      held while the site runs
 
 A site starts from its newest snapshot and the events after it. A model that learns is in the snapshot as a pickle,
-which is read from nowhere but this folder, and is taught the labels after it once more, in their order: it is then what
+which is read from nowhere but this folder, and is retaught the labels after it, in their order: it is then what
 it would be if the site had never stopped.
 """
 
@@ -97,7 +97,7 @@ class Store:
         examples = _teaching(recovered.classifiers, self.setup.learns_from)
         recovered.state = fold(tail, axes=self.setup.axes, onto=state, first=covered, examples=examples)
         self._check_same(recovered.state)
-        recovered.state.learnt.trees()  # fitted now if the log says they were: later, somebody would wait for it
+        recovered.state.learnt.trees()  # fitted now if the log says they were: later, a client would wait for it
         return recovered
 
     def _watched(self, recovered: Recovered, start: int) -> Iterator[Event]:
@@ -151,7 +151,7 @@ class Store:
 
 
 def pickled(name: str, classifier: Classifier) -> bytes:
-    """Return a model that learns as bytes, for the folder of its own site."""
+    """Return a model that learns as bytes, for the folder of its site."""
     try:
         return pickle.dumps(classifier)
     except Exception as error:  # a user's model may raise anything when it is pickled
@@ -162,12 +162,12 @@ def _copy(name: str, classifier: Classifier) -> Classifier:
     """Return a copy of a model that learns, as a site may start from it more than once."""
     if not classifier.learns:
         return classifier
-    copy: Classifier = pickle.loads(pickled(name, classifier))  # noqa: S301 - it was pickled here and now
+    copy: Classifier = pickle.loads(pickled(name, classifier))  # noqa: S301 - it was pickled a moment ago
     return copy
 
 
 def _restore(recovered: Recovered, state: State) -> None:
-    """Put models as they were when the snapshot was taken in place of fresh ones."""
+    """Replace fresh models by the ones in the snapshot."""
     recovered.observer = state.facts.get(NODE, {}).get("observer")
     for arm, classifier in recovered.classifiers.items():
         if classifier.learns and MODEL + arm in state.arrays:
@@ -192,7 +192,7 @@ def _teaching(classifiers: dict[str, Classifier], learns_from: LearnsFrom) -> Ca
 
 
 class FromFile(NamedTuple):
-    """What a network file says of a site that may change from one start to the next."""
+    """The settings of a site that its file may change from one start to the next."""
 
     costs: dict[str, float]
     hashes: Mapping[str, str]  # by classifier: of what its model was made of

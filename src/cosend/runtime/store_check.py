@@ -1,9 +1,9 @@
-"""A site's folder, checked: whether its events lead to the states that it kept, and would be decided the same again.
+"""A site's folder, checked: whether its events lead to the states that it kept and to the same decisions.
 
 The folder of a site that has stopped is only read. Its whole log is folded, and the state on the way is compared, byte
 for byte, with every snapshot, and at the end with what a site would start from: the newest snapshot and the events
-after it. Where the oldest events were removed, it begins with the oldest snapshot in place of them. Then all is decided
-again, from the same beginning.
+after it. Where the oldest events were removed, it begins with the oldest snapshot instead. Then every decision is
+re-evaluated, from the same beginning.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Watch = Callable[[str, int, int], None]  # what is done, how many events of it, 
 
 @dataclass
 class Replayed:
-    """What was found."""
+    """The findings."""
 
     site: str
     events: int  # that are there
@@ -64,7 +64,7 @@ class Replay:
         self.found.replayed = log.position - self.found.first
 
     def run(self, most: int) -> Replayed:
-        """Compare the states, decide again, and return what was found, at most `most` differences."""
+        """Compare the states, re-evaluate, and return what was found, at most `most` differences."""
         found, begun = self.found, time.perf_counter()
         self._compare_states()
         found.fold_s = time.perf_counter() - begun

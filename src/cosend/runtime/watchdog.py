@@ -20,13 +20,13 @@ LIMITS_S: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)  # of the
 
 
 class Standstill:
-    """How long something has made no progress while somebody waits for it."""
+    """How long something has made no progress while a client waits for it."""
 
     def __init__(self) -> None:
         self._moves, self._since = -1, 0.0
 
     def seconds(self, moves: int, *, awaited: bool) -> float:
-        """Return how long the number of moves has been the same, 0 if nobody waits."""
+        """Return how long the number of moves has been the same, 0 if no client waits."""
         now = time.monotonic()
         if not awaited or moves != self._moves:
             self._moves, self._since = moves, now

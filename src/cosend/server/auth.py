@@ -11,8 +11,8 @@ same with `;` between them:
     read        everything that only looks
     admin       arms and mode, and all of the above
 
-Without any token, everybody may do everything: for addresses that only this machine can reach. But a browser sends
-requests to any address on behalf of any page, so a page of somebody else, open on the same machine, could operate the
+Without any token, every client may do everything: for addresses that only this machine can reach. But a browser sends
+requests to any address on behalf of any page, so a page from elsewhere, open on the same machine, could operate the
 site. Browsers say where a request comes from (`Origin`, `Sec-Fetch-Site`), and refusing foreign ones is enough, but for
 a page whose own name points at this machine afterwards (DNS rebinding): that counts as the same origin, and is known by
 its name in `Host`.

@@ -79,7 +79,7 @@ class Room:
     """The memory for bodies that are being read, for all clients together.
 
     Clients that send half of a long body, and then nothing, take no more than this. Small bodies always have room, so
-    that such clients shut nobody out.
+    that such clients shut no other client out.
     """
 
     def __init__(self) -> None:

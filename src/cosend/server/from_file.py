@@ -81,7 +81,7 @@ def read_site(file: Path, name: str | None, keep_days: float, servers: list[str]
 
 
 def _addresses(network: NetworkFile, here: str) -> dict[str, str]:
-    """Return where the other sites are, as far as the file says; those of other machines would refuse our links."""
+    """Return where the other sites are, as far as the file says; sites on other machines would refuse our links."""
     return {
         site.name: f"http://127.0.0.1:{site.port}"
         for site in network.sites

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import logging
 import os
 import signal
 import socket
 import ssl
 import sys
+import threading
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
@@ -25,11 +27,14 @@ from cosend.runtime.running_site import RunningSite
 from cosend.server.auth import Tokens, is_loopback
 from cosend.server.connections import Connection
 from cosend.server.routes import Pages, Service
+from cosend.text import counted
 
+LOG: Final = logging.getLogger("cosend.server")
 SWITCH_S: Final = 0.0005  # a thread yields to another after this time; the default is ten times longer
-# Collections by default would cost 10% of the time. What is pending is not looked at by any of them.
+# Collections by default would cost 10% of the time. None of them looks at pending decisions.
 COLLECT_AFTER: Final = (50_000, 20, 100)
 SHUTDOWN_S: Final = 10
+HURRIED_S: Final = 3.0  # for a snapshot after a second Ctrl-C
 MAX_CONNECTIONS: Final = 4_096
 MAX_FILES: Final = 2**16  # open files that a process asks for: each costs the system something
 SPARE_FILES: Final = 128  # files that connections leave to the log, snapshots, models and peers
@@ -93,9 +98,9 @@ def serve(
 class Server(uvicorn.Server):
     """A server that starts and stops its site, and answers requests meanwhile.
 
-    Ctrl-C stops it without an error. Pressed once, it finishes requests first; pressed again, it waits for none, but
-    still stops the site in order; pressed a third time, the process exits. uvicorn alone would raise every signal once
-    more.
+    Ctrl-C stops it without an error. Pressed once, it finishes requests first; pressed again, it waits for nothing but
+    a snapshot, and for that not long; pressed a third time, the process exits. uvicorn alone would raise every signal
+    once more.
     """
 
     error: Exception | None = None  # why the site could not start
@@ -124,13 +129,20 @@ class Server(uvicorn.Server):
         if sig == signal.SIGINT:
             self._captured_signals.remove(sig)
             self._interrupted += 1
+        if self._interrupted > 2:
+            _exit()
         if self.force_exit:
             self._site.hurry()
-        if self._interrupted > 2:
-            os._exit(130)  # the exit code that shells use for Ctrl-C
+            starts = self._starting is not None and not self._starting.done()
+            late = threading.Timer(0.0 if starts else HURRIED_S, _exit)
+            late.daemon = True
+            late.start()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop: the live pages, the connections, the requests, and then the site."""
+        if self.error is None:
+            again = "; press Ctrl-C again to stop at once" if self._interrupted else ""
+            LOG.info("stopping, after %s%s", self._awaited(), again)
         if self._pages is not None:
             self._pages.close()
         await super().shutdown(sockets)
@@ -140,6 +152,19 @@ class Server(uvicorn.Server):
         if self._starting is not None:
             await self._starting
             await self._site.stop()
+        if self.error is None:
+            LOG.info("stopped")
+
+    def _awaited(self) -> str:
+        """Return in words what it waits for before it stops."""
+        if self._starting is not None and not self._starting.done():
+            return "its start"
+        requests = len(self.server_state.tasks)
+        return f"{counted(requests, 'open request')} and a snapshot" if requests else "a snapshot"
+
+
+def _exit() -> None:
+    os._exit(130)  # the exit code that shells use for Ctrl-C
 
 
 def _open_files() -> int:

@@ -49,7 +49,7 @@ class Text(logging.Formatter):
 class Limited(logging.Filter):
     """Limits the lines that anybody can cause who reaches the site, even without a token.
 
-    These are the lines of HTTP libraries, and of requests that failed. The site's own lines are never left out.
+    These are the lines of HTTP libraries, and of requests that failed. The site's own lines are never skipped.
     """
 
     def __init__(self) -> None:
@@ -57,7 +57,7 @@ class Limited(logging.Filter):
         self._seen: dict[tuple[str, int], tuple[float, int]] = {}  # by place: since when, and how many
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Tell whether a line is written; the last one before a gap says so, the first one after it counts the gap."""
+        """Tell whether a line is written; the last one before a gap announces it, the next one counts the gap."""
         if record.name == "py.warnings" or (record.name.startswith("cosend.") and record.name != "cosend.server"):
             return True
         record.msg, record.args = cut(record.getMessage(), MAX_MESSAGE), ()
@@ -79,7 +79,7 @@ def _without_source(message: Warning | str, category: type[Warning], *_: Any) ->
 
 
 def _in_line(value: Any) -> str:
-    """Return a fact as part of a line; some come from peers, which must not be able to write lines of their own."""
+    """Return a fact as part of a line; some come from peers, which must not be able to write whole lines."""
     text = str(value)
     if text.isprintable():
         return text

@@ -1,4 +1,4 @@
-"""Metrics for Prometheus. The site counts; its counts are read when somebody asks."""
+"""Metrics for Prometheus. The site counts; its counts are read on request."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
+from cosend.engine.scoring import as_score
 from cosend.runtime.running_site import RunningSite
 from cosend.runtime.watchdog import LIMITS_S
 
@@ -95,6 +96,7 @@ class _Counts(Collector):
 
     def _gauges(self) -> Iterator[Metric]:
         site, learner = self._site, self._site.state.learner
+        score = None if site.counts.score is None else as_score(site.counts.score, site.engine.units)
         positions = {arm: POSITIONS[site.breakers.position(arm, site.engine.now)] for arm in learner.arms.names}
         yield _family(
             GaugeMetricFamily,
@@ -109,7 +111,7 @@ class _Counts(Collector):
             ("in_flight", "Items that wait for a model or a peer.", site.running.in_flight),
             ("events", "Events in the log, including those that were removed.", site.commits.position),
             ("recent_error", "Error rate over about the last thousand labels.", site.counts.error),
-            ("recent_score", "Mean of about the last thousand scores.", site.counts.score),
+            ("recent_score", "Mean of about the last thousand scores, in their units.", score),
             ("recent_reward", "Mean reward over about the last thousand labels and scores.", site.counts.reward),
         ):
             if value is not None:

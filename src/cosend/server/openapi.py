@@ -172,7 +172,7 @@ def _example(document: Json, of: Json) -> Any:
     """Return a value that a schema allows: its required properties, and one item of a list."""
     if "$ref" in of:
         there = document["components"]["schemas"][of["$ref"].removeprefix(REF)]
-        first = of["oneOf"][0]["required"] if "oneOf" in of else []  # of keys that are given in place of each other
+        first = of["oneOf"][0]["required"] if "oneOf" in of else []  # of keys that replace each other
         return _example(document, {**there, "required": [*there.get("required", []), *first]} if first else there)
     if "anyOf" in of:
         return _example(document, of["anyOf"][0])

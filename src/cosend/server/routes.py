@@ -102,7 +102,7 @@ class Service:
         begun = perf_counter()
         try:
             body = await handler(headers, receive)
-        except Exception as error:  # every error is a problem for its client, and for nobody else
+        except Exception as error:  # every error is a problem for its client only
             await problem_of(error)(scope, receive, send)
         else:
             lines = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]

@@ -1,7 +1,7 @@
-"""What a site and its clients say to each other: requests, replies and routes, for the server and the client alike.
+"""Messages between a site and its clients: requests, replies and routes, for the server and the client alike.
 
 Everything here is msgspec's: bodies are decoded into these structs, the OpenAPI description is made from them, and the
-client returns them. What a newer service adds to a reply is ignored.
+client returns them. Additions of a newer service to a reply are ignored.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Items(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Truth(msgspec.Struct, forbid_unknown_fields=True, gc=False):
-    """What is known about a decision: its true label, or what its answer was worth."""
+    """The feedback on a decision: its true label, or the value of its answer."""
 
     id: Id
     label: Scalar | msgspec.UnsetType = msgspec.UNSET
@@ -171,13 +171,13 @@ class LabelReceipt(msgspec.Struct, kw_only=True):
             getattr(self, name).extend(getattr(other, name))
 
     def outcome(self) -> LabelOutcome:
-        """Return what became of the only label."""
+        """Return the result of the only label."""
         outcomes: tuple[LabelOutcome, ...] = get_args(LabelOutcome)
         return next((outcome for outcome in outcomes if getattr(self, outcome)), "unknown")
 
 
 class Estimate(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known about an arm in a cell."""
+    """The knowledge about an arm in a cell."""
 
     mean_reward: float
     reward_count: int
@@ -213,7 +213,9 @@ class DecisionRecord(Decision, frozen=True, kw_only=True):
     label_of_arm: Annotated[Any, Meta(description="the arm's prediction; in mode observe it may differ from `label`")]
     labelled: bool
     truth: Any
-    score: Annotated[float | None, Meta(description="what the answer was worth, if no label arrived")] = None
+    score: Annotated[
+        float | None, Meta(description="what the answer was worth, in the units of the site, if no label arrived")
+    ] = None
     price: Annotated[float | None, Meta(description="the cost in the currency of the site; null without one")] = None
     pending: Annotated[bool, Meta(description="whether the true label may still arrive")]
     cell_now: Cell | None
@@ -234,10 +236,10 @@ class Arm(msgspec.Struct, frozen=True, kw_only=True):
     last_failure: str | None
     decisions: Annotated[dict[str, int], Meta(description="by phase, since the process started")]
     labels: Annotated[
-        int,
-        Meta(description="labels and scores that are known, over all cells; for learnt arms, old ones count less"),
+        int, Meta(description="the labels and scores that scored it; for a learnt arm, the labels that it learns from")
     ]
-    mean_gain: Annotated[float | None, Meta(description="the mean gain of these, before costs")]
+    mean_gain: Annotated[float | None, Meta(description="its mean gain, in [0, 1], before costs")]
+    mean_over: Annotated[int, Meta(description="over how many labels and scores; for a learnt arm, old ones fade")]
     seconds_per_item: float | None
 
 
@@ -340,8 +342,12 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
         None
     )
     currency: str | None = None
-    recent_score: Annotated[float | None, Meta(description="mean of about the last thousand scores")] = None
-    recent_gain: Annotated[float | None, Meta(description="mean gain of about the last thousand of both")] = None
+    recent_score: Annotated[
+        float | None, Meta(description="mean of about the last thousand scores, in their units")
+    ] = None
+    recent_gain: Annotated[
+        float | None, Meta(description="mean gain, in [0, 1], of about the last thousand of both")
+    ] = None
     recent_reward: Annotated[float | None, Meta(description="mean reward of the same, net of costs")]
     scores: Annotated[int, Meta(description="how many of the learnt ones are scores")] = 0
     budget: Annotated[list[Spending], Meta(description="each limit of the budget")] = []
@@ -379,7 +385,7 @@ class Health(msgspec.Struct):
 
 
 class Problem(msgspec.Struct):
-    """What went wrong, as RFC 9457 describes it."""
+    """An error, as RFC 9457 describes it."""
 
     type: str = "about:blank"
     title: str = ""

@@ -2,7 +2,7 @@
 
 They take `values[item, function]`, what each function of any site is worth for each item (NaN where the label never
 comes), and return which one they pick for every item. A label is known `delay` items later: with 1, before the next
-item is decided, as CoS has it in the paper's experiment.
+item is decided, as for CoS in the paper's experiment.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ def _linucb(
 
 @compiled
 def _learn(inverse: Floats, total: Floats, x: Floats, value: float, scratch: Floats) -> None:
-    """Add a reward, and update the inverse of A to that of A + x x' (Sherman-Morrison)."""
+    """Add a reward, and update the inverse of A to the inverse of A + x x' (Sherman-Morrison)."""
     size, scale = len(x), 1.0
     for i in range(size):
         scratch[i] = 0.0

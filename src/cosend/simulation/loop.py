@@ -61,7 +61,7 @@ NEVER: Final = -1  # instead of an arrival: no more axes come
 
 
 class Trace(NamedTuple):
-    """What was decided, slot by slot and site by site: arrays [slot, site]; 0 where nothing arrived."""
+    """Decisions, slot by slot and site by site: arrays [slot, site]; 0 where nothing arrived."""
 
     phases: npt.NDArray[np.int8]  # TRAIN, EXPLORE or EXPLOIT
     arms: npt.NDArray[np.int16]
@@ -69,7 +69,7 @@ class Trace(NamedTuple):
 
 
 class Labels(NamedTuple):
-    """When labels come."""
+    """When labels arrive."""
 
     delays: Ints  # [slot, site], or [[delay]] if it is always the same
     order: Ints  # the numbers slot * sites + site of the labels as they come; empty if that is 0, 1, 2, ...
@@ -265,7 +265,7 @@ def arrive(
     entry: Ints,
     kept: Floats,
 ) -> None:
-    """Choose for an item, let the arm answer, and make the choice pending."""
+    """Route an item, let the arm answer, and make the choice pending."""
     if ledgers.site[s, col.RULE] == BY_MIXTURE:
         arrive_mixed(ledgers, wiring, s, contexts, item, entry, kept)
         return
@@ -290,7 +290,7 @@ def arrive_mixed(
 ) -> None:
     """Do the same at a site that mixes views, which needs no reports of peers.
 
-    In a function of its own: with both in one body, all other policies were 10% slower.
+    In a separate function: with both in one body, all other policies were 10% slower.
     """
     ledger = ledger_of(ledgers, s)
     outcome, arm, row, _ = choose_mixed(ledger, contexts[description_of(contexts, s), item], 1, kept[0])

@@ -3,8 +3,8 @@
 Every site gets one item in every slot. At the start of a slot the labels that are due are delivered, then the sites
 choose one after the other. `gains[item, function]` says in advance how right every model is about every item.
 
-Where sites watch every feature, which features get axes when, and where all items lie on them, follows from the items
-of a site alone, so both are computed before the loop starts. It stops where new axes come, and decisions that are
+Where sites watch every feature, which features get axes when, and the places of all items on them, follow from the
+items of a site alone, so both are computed before the loop starts. It stops where new axes come, and decisions that are
 pending there get more views, as they do in a site.
 """
 
@@ -65,7 +65,7 @@ def simulate(
     """Run all sites over their streams; afterwards the learners are as if they had seen every item one by one.
 
     contexts  [item, axis]
-    gains     [item, function]: the models of the first learner, then those of the second, ...
+    gains     [item, function]: the models of the first learner, then of the second, ...
     items     [slot, site]: which item arrives where, -1 for none; by default every item, in order, at every site
     delay     slots until a label is known: 0 is at once, before the next site chooses; 1 before the next slot; an array
               [slot, site] gives every label its own delay, and -1 where it never comes
@@ -117,7 +117,7 @@ def simulate(
 
 
 def labels_in_order(delays: Ints, items: Ints, width: int) -> Labels:
-    """Return when labels come: those of one slot in the order of their items, then of their sites."""
+    """Return when labels arrive: in one slot in the order of their items, then of their sites."""
     longest = min(int(delays.max(initial=0)), len(items))  # those after the end have a place each
     ring = 1 << longest.bit_length()  # a power of two above the longest delay
     pending = np.zeros((ring, items.shape[1], PENDING_COLUMNS), np.int64)
@@ -242,7 +242,7 @@ class AxisSchedule:
 
     learner: Learner
     steps: Steps = field(default_factory=list)
-    points: Floats | None = None  # [item, axis]: where all items lie on them
+    points: Floats | None = None  # [item, axis]: the places of all items on them
 
     @property
     def next_at(self) -> int:
@@ -300,7 +300,7 @@ def precompute(learners: Sequence[Learner], features: Sequence[Mapping[str, Any]
             )
     if len(items) and (items[0] < 0).any():
         raise NetworkError("every site must get an item in the first slot, to find out which features there are")
-    found = dict[bytes, tuple[Steps, Floats]]()  # by stream: that of all sites is often the same
+    found = dict[bytes, tuple[Steps, Floats]]()  # by stream: all sites often have the same
     schedules = []
     for site, learner in enumerate(learners):
         stream = items[items[:, site] >= 0, site]

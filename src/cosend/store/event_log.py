@@ -1,6 +1,6 @@
 """The durable log of a site: events as bytes in one SQLite file, each under its number.
 
-    folder/events.sqlite    the log; SQLite keeps events.sqlite-wal and -shm beside it while it is open
+    folder/events.sqlite    the log; SQLite keeps events.sqlite-wal and -shm next to it while it is open
     folder/lock             held by the process that has the log open; the system releases it when that is killed
 
 When `append` returns, its events are on the disk: many events are one transaction (WAL, synchronous=FULL). Events are
@@ -8,7 +8,7 @@ numbered from 0, and a position is the number of the next event: a log at positi
 checksum, because SQLite has none. `remove` drops old events but never event 0, which says whose log it is.
 
 A log is made under another name and then renamed, so one that is there is always a whole one: nothing that cannot be
-read is ever taken for a new log and written over. What SQLite would forget of a damaged WAL is found out before
+read is ever taken for a new log and written over. Events of a damaged WAL that SQLite would forget are found before
 (`store/wal.py`).
 """
 
@@ -337,7 +337,7 @@ def _connected(file: Path, mode: str) -> sqlite3.Connection:
 
 
 def _check_ours(file: Path) -> None:
-    """Raise unless a file was written by a version that this one can read; the first 72 bytes say so."""
+    """Raise unless a file was written by a version that this one can read; the first 72 bytes have it."""
     with file.open("rb") as opened:
         head = opened.read(72)
     if len(head) < 72 or head[:16] != b"SQLite format 3\0" or int.from_bytes(head[68:]) != MARK:

@@ -32,7 +32,7 @@ CREATE INDEX named ON names (id);
 CREATE TABLE labels (id INTEGER PRIMARY KEY, event INTEGER NOT NULL);
 CREATE TABLE settings (key TEXT PRIMARY KEY, value BLOB NOT NULL);
 """
-Statement: TypeAlias = tuple[str, Sequence[Any]]  # and what it is executed with
+Statement: TypeAlias = tuple[str, Sequence[Any]]  # and its values
 TOGETHER: Final = (256, 32)  # rows of one statement; what is left is one more
 CHECKSUM: Final = 4  # bytes behind every event
 AT_ONCE: Final = 32  # events read at once when many are looked up
@@ -70,7 +70,7 @@ FORGET_LABELS: Final = Change("DELETE FROM labels WHERE id IN (SELECT id FROM la
 
 
 class Row(NamedTuple):
-    """An event as it stands in the log."""
+    """An event as it is in the log."""
 
     number: int
     at: float  # seconds since 1970
@@ -141,7 +141,7 @@ class LogIndex:
     def first_kept(self, since: float, now: float) -> int:
         """Return the number of the first event that is kept, if those written before a time are not.
 
-        A clock can be wrong for a while, so a date alone proves little: an event dated in the future is as old as
+        A clock can be wrong for some time, so a date alone proves little: an event dated in the future is as old as
         what was written after it, and nothing that follows a recent event is removed.
         """
         query = "SELECT number FROM events WHERE number > 0 AND at BETWEEN ? AND ? ORDER BY number LIMIT 1"

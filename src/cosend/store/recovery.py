@@ -83,7 +83,7 @@ class _Damaged(Exception):
 
 
 def _rules(start: events.Started, state: State, axes: Sequence[Axis] | None) -> SiteState:
-    """Return rules with a state; their settings are those of the start, their arms those of the state."""
+    """Return rules with a state; their settings come from the start, their arms from the state."""
     fold([start], axes=axes)  # what is wrong with the start or the axes is not the state's fault
     facts = state.facts
     try:

@@ -28,7 +28,7 @@ from cosend.store.atomic_file import replacing, sync_folder
 FACTS: Final = "facts_json"
 PIECE: Final = 2**15  # numbers that are written at once
 
-# What numpy and zipfile raise for bytes that are no archive, a cut or damaged one, or one that claims odd things.
+# Errors of numpy and zipfile for bytes that are no archive, a cut or damaged one, or one that claims odd things.
 UNREADABLE: Final = (
     OSError,
     ValueError,
@@ -92,7 +92,7 @@ def _pieces(array: npt.NDArray[Any]) -> Iterator[bytes]:
 def _as_json(facts: Any) -> Iterator[bytes]:
     """Return facts as JSON, piece by piece: what is long would keep all other threads waiting if it were made at once.
 
-    What is JSON already stays as it is.
+    JSON values stay as they are.
     """
     if isinstance(facts, Json):
         yield from facts

@@ -1,12 +1,12 @@
 """The write-ahead log of SQLite, read only to find out whether it is damaged.
 
-SQLite takes what stands in a WAL up to the first frame that is not as it was written, and forgets the rest without a
+SQLite takes the content of a WAL up to the first frame that is not as it was written, and forgets the rest without a
 word. After a power cut that is right: the last transaction was never on the disk as a whole. If a bit has flipped, it
 forgets what was acknowledged. The two can be told apart, because every transaction is on the disk before the next one
 is begun: whole frames of a later transaction behind one that is damaged show that this one was whole too.
 
 Frames carry the salts of the header; frames with other salts are left over from before the WAL was last restarted. The
-checksum of each continues that of the frame before it, so one damaged frame does not hide that later ones are whole.
+checksum of each continues the one of the frame before it, so one damaged frame does not hide that later ones are whole.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def damage_of(wal: Path, page: int) -> Damage | None:
 
 
 def _summed(content: Words, before: Words) -> Words:
-    """Return the checksums of rows that go on from others, as SQLite makes them: modulo 2**32, over pairs of words.
+    """Return the checksums of rows that continue others, as SQLite makes them: modulo 2**32, over pairs of words.
 
     For every pair (x, y), first a becomes a + x + b, then b becomes b + y + a. That is linear, so that all rows can be
     summed at once: the factors of the words are Fibonacci numbers.

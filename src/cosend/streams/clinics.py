@@ -1,6 +1,6 @@
-"""Generated patients of three clinics: who is ill shows differently in the young, the grown up and the old.
+"""Generated patients of three clinics: illness shows differently in the young, in adults and in the old.
 
-Each clinic has labelled its own people: the young at the school, mostly the grown up in town, the old at the seniors'
+Each clinic has labelled its own people: the young at the school, mostly adults in town, the old at the seniors'
 home. These rows train its models, which see what is measured and not how old a patient is. Then patients of every age
 arrive everywhere, at first mostly those that a clinic knows. In the middle of them the flu season begins, people go
 where there is room, and the mix changes: the same people at other places, so that what is best at an age stays so.
@@ -22,7 +22,7 @@ Column = npt.NDArray[Any]
 CLINICS: Final = ("school", "town", "seniors")
 AGES: Final = ((3.0, 18.0), (18.0, 62.0), (62.0, 95.0))  # the young, the grown up, the old
 TURNS: Final = (15.0, 21.0, 58.0, 66.0)  # between these, one age turns into the next
-KNOWN: Final = ((0.95, 0.05, 0.0), (0.15, 0.7, 0.15), (0.0, 0.05, 0.95))  # [clinic, age]: whom models were trained on
+KNOWN: Final = ((0.95, 0.05, 0.0), (0.15, 0.7, 0.15), (0.0, 0.05, 0.95))  # [clinic, age]: of the training data
 BEFORE: Final = ((0.6, 0.2, 0.2), (0.2, 0.6, 0.2), (0.2, 0.2, 0.6))  # who arrives in the first half
 AFTER: Final = ((0.2, 0.3, 0.5), (0.5, 0.2, 0.3), (0.4, 0.4, 0.2))  # and in the second
 SHARE_OF_ILL: Final = 0.45

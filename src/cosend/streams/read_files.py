@@ -24,7 +24,7 @@ from cosend.checks import check_path
 from cosend.errors import StreamError, install, listed, shown
 from cosend.streams.table import Blame, Column, Mask, Table, as_column, as_labels
 
-Choose = Callable[[Sequence[str]], list[str]]  # those of the columns of a file that are read
+Choose = Callable[[Sequence[str]], list[str]]  # the columns of a file that are read
 Read = tuple[Sequence[int], dict[str, list[Any]]]  # the line of every row, and the values by column
 
 

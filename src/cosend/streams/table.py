@@ -25,7 +25,7 @@ NO_LABELS: Final = ("", "nan", "NaN", "NaT", "<NA>")  # how a missing label is w
 class Table:
     """Rows of a stream: what models see, what only contexts see, the true labels, and where each row arrives.
 
-    `known` says which labels are not missing; another label stands in place of those, so that a column of whole numbers
+    `known` says which labels are not missing; another label replaces these, so that a column of whole numbers
     stays one. `vocabulary` has the values of each text column, which give its codes in `matrix`: by default those that
     occur, so that parts of a table have the codes of the whole.
     """
@@ -161,7 +161,7 @@ def _numbers(values: Sequence[str | float]) -> list[int] | list[float] | None:
 
 
 def as_labels(values: Sequence[Any], blame: Blame) -> tuple[Column, Mask]:
-    """Turn labels into a column, with another label in place of missing ones, and say which are known."""
+    """Turn labels into a column, with another label instead of missing ones, and say which are known."""
     known = np.array(
         [each.strip() not in NO_LABELS if isinstance(each, str) else not is_missing(each) for each in values]
     )

@@ -1,6 +1,6 @@
 """Generated network traffic: bursts of normal connections and of attacks, in the manner of KDD Cup 1999.
 
-Shares, lengths of bursts and ranges of features follow what that file shows; no row of it is in here. Most bursts are
+Shares, lengths of bursts and ranges of features follow that file, but no row of it is here. Most bursts are
 short and few are very long: the lengths are log-normal.
 """
 

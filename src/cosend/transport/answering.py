@@ -23,11 +23,11 @@ MOST_CALLERS: Final = 10_000  # that are counted: names cost nothing where anybo
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one site allows its peers.
+    """The limits of one site for its peers.
 
-    callers       who is answered; None for everybody
+    callers       sites that are answered; None for all
     in_flight     messages of one caller that are worked on at once
-    per_second    messages of one caller in a second, and as many at once after a while without any
+    per_second    messages of one caller in a second, and as many at once after a pause
     answer_s      how long an answer may take before it is given up, so that none takes a place for ever
     """
 
@@ -44,7 +44,7 @@ class Limits:
 
 @dataclass(slots=True)
 class Counts:
-    """What went over a link so far."""
+    """The traffic of a link so far."""
 
     sent: int = 0
     failed: int = 0  # of those sent, whatever the reason
@@ -60,7 +60,7 @@ class Counts:
 
 
 class Handler(Protocol):
-    """What a site does for its peers. Any error is a refusal, and its sentence the reason that the peer is told."""
+    """The services of a site for its peers. An error is a refusal, and its text the reason for the peer."""
 
     async def call(self, call: Call) -> Answered:
         """Label items; those that will be taught are committed before this returns."""
@@ -71,7 +71,7 @@ class Handler(Protocol):
         ...
 
     async def post(self, caller: str, forwards: Sequence[Forward]) -> None:
-        """Take labels for good, each (caller, request) once however often it comes."""
+        """Store labels, each (caller, request) once however often it comes."""
         ...
 
 
@@ -90,7 +90,7 @@ class Server:
         self._callers: dict[str, _Caller] = {}
 
     async def answer(self, what: What, name: str, data: bytes, longest: int) -> bytes:
-        """Return the answer to a message of a caller, of so many bytes at most."""
+        """Return the answer to a message of a caller, of this many bytes at most."""
         try:
             caller = self._let_in(name)
         except Refusal as refusal:
@@ -147,7 +147,7 @@ class Server:
         return codec.report_bytes(await self._handler.report(caller, contexts))
 
     def _check(self, peer: str, named: str, caller: str) -> None:
-        """Raise unless a message is for this site, and from whom it came: a broker lets sites use their names only."""
+        """Raise unless a message is for this site, and its sender's name is true: a broker checks names."""
         if peer != self._site:
             raise Refusal(f"the message is for {shown(peer)}; this is {shown(self._site)}")
         if named != caller:

@@ -1,12 +1,12 @@
-"""What travels between sites, as bytes: one byte for the version, then msgpack.
+"""Messages between sites as bytes: one byte for the version, then msgpack.
 
     message = version | [field, field, ...]
     refusal = 0 | the reason, as text
 
 A refusal looks the same in every version, so that sites of different versions can tell each other why they do not work
 together. Which message it is follows from where it arrives. Fields are columns with an entry for each question or
-label. Labels, items and contexts are carried exactly, as in the log (`engine/events.py`). Pure functions: they know of
-no network.
+label. Labels, items and contexts are carried exactly, as in the log (`engine/events.py`). Pure functions: they know no
+network.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from cosend.version import VERSION as RELEASE
 
 VERSION: Final = 1
 REFUSAL: Final = 0
-NEWS: Final = "news"  # the name under which they stand beside an announcement
+NEWS: Final = "news"  # their key in an announcement
 MOST: Final = 4_096  # questions, labels or contexts of one message
 LONGEST_NAME: Final = 200
 LONGEST_AXIS: Final = 2_000
@@ -49,9 +49,9 @@ _LABELLED: Final = partial(tuple.__new__, LabelledData)  # three times faster th
 
 
 class Answered(NamedTuple):
-    """What comes back of a call: a reply for each question, and as many reports of the peer's labelled data, or none.
+    """The result of a call: a reply for each question, and as many reports of the peer's labelled data, or none.
 
-    A report tells of the context of the question in its place.
+    A report is about the context of the question at the same position.
     """
 
     replies: Sequence[Reply]
@@ -59,7 +59,7 @@ class Answered(NamedTuple):
 
 
 class Announcement(Struct, frozen=True):
-    """What a site tells of itself: its axes in words, how many local classifiers it has, and what a call costs."""
+    """The announcement of a site: its axes in words, how many local classifiers it has, and what a call costs."""
 
     site: Name
     context: Annotated[tuple[str, ...], Meta(max_length=MOST)]
@@ -157,7 +157,7 @@ def answered_bytes(answered: Answered) -> bytes:
 
 
 def read_answered(data: bytes, count: int) -> Answered:
-    """Return the replies to so many questions."""
+    """Return the replies to this many questions."""
     packed = _decoded(data, _Answered)
     reports = _rows("reports", _LABELLED, (packed.arrivals, packed.taught), count if packed.arrivals else None)
     return Answered(_rows("replies", REPLY, (packed.labels, packed.failures), count), reports)
@@ -173,7 +173,7 @@ def post_bytes(peer: str, caller: str, forwards: Sequence[Forward]) -> bytes:
 
 
 def read_post(data: bytes) -> tuple[str, str, Sequence[Forward]]:
-    """Return for whom labels are, from whom, and the labels."""
+    """Return the receiver of labels, the sender, and the labels."""
     packed = _decoded(data, _Post)
     peer, caller, count = packed.peer, packed.caller, len(packed.requests)
     named, scores = ([peer] * count, [caller] * count), packed.scores or [None] * count
@@ -182,12 +182,12 @@ def read_post(data: bytes) -> tuple[str, str, Sequence[Forward]]:
 
 
 def taken_bytes(count: int) -> bytes:
-    """Return the acknowledgement of so many labels as bytes."""
+    """Return the acknowledgement of this many labels as bytes."""
     return _encoded(lambda: _Taken(count))
 
 
 def read_taken(data: bytes, count: int) -> None:
-    """Raise unless so many labels are acknowledged."""
+    """Raise unless this many labels are acknowledged."""
     _check_count("labels", _decoded(data, _Taken).count, count)
 
 
@@ -208,7 +208,7 @@ def report_bytes(reports: Sequence[LabelledData]) -> bytes:
 
 
 def read_report(data: bytes, count: int) -> Sequence[LabelledData]:
-    """Return how much labelled data there is around so many contexts."""
+    """Return how much labelled data there is around this many contexts."""
     packed = _decoded(data, _Report)
     return _rows("reports", _LABELLED, (packed.arrivals, packed.taught), count)
 
@@ -219,14 +219,14 @@ def refusal_bytes(reason: str) -> bytes:
 
 
 def announcement_texts(announcement: Announcement) -> dict[str, str]:
-    """Return an announcement as texts by name, which is what services of NATS tell of themselves."""
+    """Return an announcement as texts by name, as services of NATS announce themselves."""
     told = msgspec.structs.asdict(announcement)
     told |= {"wire": VERSION, "context": msgspec.json.encode(announcement.context).decode()}
     return {name: str(value) for name, value in told.items()}
 
 
 def read_announcement(texts: Mapping[str, str]) -> Announcement:
-    """Return what a site tells of itself."""
+    """Return the announcement of a site."""
     wire = texts.get("wire", "")
     if wire.isdecimal() and wire != str(VERSION):  # whatever another version has in other places
         raise ForeignMessage(_other_version(f"version {cut(wire, LONGEST_NAME)}"))

@@ -1,7 +1,7 @@
-"""Which peers are there: every site asks all services of its network what they announce, again and again.
+"""Which peers are online: every site regularly asks all services of its network for their announcements.
 
-A site that comes says so, and is asked at once. One that leaves says so; one to which nobody listens, or which has not
-answered three times in a row, is gone too. While the broker is gone nothing is known, and nothing changes.
+A site that comes announces itself, and is asked at once. One that leaves announces that; one without a subscriber,
+or which has not answered three times in a row, is gone too. While the broker is gone, nothing changes.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from cosend.transport.codec import LONGEST_NAME, NEWS, Announcement, ForeignMess
 LOG: Final = logging.getLogger("cosend.transport")
 MISSES: Final = 3  # questions in a row without an answer after which a peer is gone
 MOST_STARTS: Final = 8  # of one site that are remembered
-MOST_STRANGERS: Final = 100  # sites of another version that are told of
+MOST_STRANGERS: Final = 100  # sites of another version that are reported
 SHORTEST_S: Final = 0.05  # between two questions: many sites that come together are asked together
 
 
 class _Info(msgspec.Struct):
-    """What a service tells of itself, as far as it matters here."""
+    """The announcement of a service, as far as it matters here."""
 
     id: Annotated[str, Meta(max_length=200)]
     metadata: dict[str, str]
@@ -51,7 +51,7 @@ class Discovery:
         self._every_s, self._ask, self._appeared, self._gone, self._counts = every_s, ask, appeared, gone, counts
         self._missed: dict[str, int] = {}  # questions in a row that a site has not answered
         self._starts: dict[str, tuple[str, ...]] = {}  # by site: ids of its services, another one for every start
-        self._strangers: set[str] = set()  # sites of another version that were told of
+        self._strangers: set[str] = set()  # sites of another version that were reported
         self._wake = asyncio.Event()
 
     async def run(self) -> None:
@@ -82,10 +82,10 @@ class Discovery:
         self._wake.set()
 
     def found(self, data: bytes) -> tuple[str, str]:
-        """Read what a service tells of itself, and return its site and its id.
+        """Read the announcement of a service, and return its site and its id.
 
-        What is no announcement of a site is counted and passed over. A site that was killed and has started again
-        before anybody missed it was gone all the same.
+        Anything but an announcement of a site is counted and skipped. A site that was killed and has restarted
+        counts as gone, even if no site missed it.
         """
         try:
             info = msgspec.json.decode(data, type=_Info)
@@ -105,7 +105,7 @@ class Discovery:
         return site, info.id
 
     def _tell_of_stranger(self, site: str, reason: str) -> None:
-        """Log once that a site of another version is there: nobody else would say why it is not asked."""
+        """Log once that a site of another version is there: nothing else would say why it is not asked."""
         if site not in self._strangers and len(self._strangers) < MOST_STRANGERS:
             self._strangers.add(site)
             LOG.warning("peer refused", extra={"peer": site, "reason": reason})

@@ -1,6 +1,6 @@
 """Links within one event loop, for tests and simulations: the same bytes and the same limits, without a broker.
 
-What a broker and a network can do to sites can be done here too: everything breaks down (`stop`, `start`), messages are
+Failures of a broker and a network are possible here too: everything breaks down (`stop`, `start`), messages are
 late or lost, and a site dies with `kill`.
 """
 
@@ -20,7 +20,7 @@ MOST_BYTES: Final = 1_048_576  # of a message: what NATS carries unless it is to
 
 
 class Hub:
-    """What joins the links of one event loop.
+    """The connection of the links of one event loop.
 
     late_s   how long every message is on its way, there and back each
     loses    tells whether a message to a site gets lost
@@ -36,14 +36,14 @@ class Hub:
         return InProcessLink(self, site, limits)
 
     def stop(self) -> None:
-        """Break all connections: whoever waits hears of it at once."""
+        """Break all connections: waiting callers fail at once."""
         self.up = False
         for link in self.links.values():
             link._fail("broker gone", NOT_CONNECTED)
             link._changed("disconnected")
 
     def start(self) -> None:
-        """Connect everybody again."""
+        """Reconnect all links."""
         self.up = True
         for link in self.links.values():
             link._changed("connected")
@@ -96,12 +96,12 @@ class InProcessLink(Link):
             await asyncio.wait(self._tasks)
 
     async def kill(self) -> None:
-        """Die: whoever waits for an answer gets none."""
+        """Die: waiting callers get no answer."""
         self._leave()
         await end_tasks(self._tasks)
 
     def _greet(self) -> None:
-        for site in self._peers.keys() - self._hub.links.keys():  # those that left while nobody could hear of it
+        for site in self._peers.keys() - self._hub.links.keys():  # those that left while no site could hear it
             self._gone(site)
         for link in self._others():
             if link._announcement is not None:

@@ -1,13 +1,13 @@
-"""A link: how one site reaches the others and is reached by them, whatever lies between.
+"""A link: how one site reaches the others and is reached by them, over any network.
 
     call     have a peer label items; reports of its labelled data ride along with the replies
     report   ask how much labelled data a peer has around contexts
-    post     tell a peer labels, or that none will come; it returns when the peer has taken them for good
+    post     tell a peer labels, or that none will come; it returns when the peer has stored them
     serve    announce this site, and answer the same three
-    tell     let all others know what people may want to see; nobody decides by it
+    tell     let all others know what people may want to see; no site decides by it
 
-What fails is a `LinkError`. A post that failed may have arrived all the same: whoever posts repeats it, and whoever is
-posted to takes a (caller, request) once.
+A failure is a `LinkError`. A post that failed may have arrived: the sender repeats it, and the receiver takes a
+(caller, request) once.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 
 class Change(NamedTuple):
-    """What has changed: a peer (`announcement` is the last that it told), or the connection to all of them."""
+    """A change: of a peer (`announcement` is its latest), or of the connection to all of them."""
 
     kind: Literal["appeared", "changed", "gone", "connected", "disconnected"]
     announcement: Announcement | None = None
@@ -78,7 +78,7 @@ class Link(ABC):
 
     @abstractmethod
     def tell(self, news: str) -> None:
-        """Let all sites know some news, in the place of what they were told before; they hear of it within seconds."""
+        """Send news to all sites, which replaces the earlier news; they get it within seconds."""
 
     @abstractmethod
     async def close(self) -> None:
@@ -94,11 +94,11 @@ class Link(ABC):
         """Send a message whose answer comes back under a key."""
 
     def peers(self) -> dict[str, Announcement]:
-        """Return what is announced by the sites that are there now, this one left out."""
+        """Return what is announced by the sites that are there now, without this one."""
         return dict(self._peers)
 
     def news(self) -> dict[str, str]:
-        """Return what was told last by the sites that are there now, this one left out; a few thousand letters each."""
+        """Return the latest news of the sites that are there now, without this one; a few thousand letters each."""
         return dict(self._news)
 
     def listen(self, listener: Listener) -> None:
@@ -117,7 +117,7 @@ class Link(ABC):
         return await self._ask("report", peer, deadline_s, *coding)
 
     async def post(self, peer: str, forwards: Sequence[Forward], deadline_s: float) -> None:
-        """Tell a peer labels; when it returns, the peer has taken all of them for good."""
+        """Tell a peer labels; when it returns, the peer has stored all of them."""
         encode = partial(codec.post_bytes, peer, self.site, forwards)
         await self._ask("post", peer, deadline_s, encode, partial(codec.read_taken, count=len(forwards)))
 
@@ -127,7 +127,7 @@ class Link(ABC):
         check_number("deadline_s", deadline_s, LONGEST_S)
         self.counts.sent += 1
         try:
-            if not self.connected:  # whoever calls finds another arm at once, and not at the deadline
+            if not self.connected:  # the caller finds another arm at once, and not at the deadline
                 raise LinkError(what, peer, "broker gone", NOT_CONNECTED)
             return decode(await self.exchange(what, peer, encode(), deadline_s))
         except LinkError:
@@ -167,7 +167,7 @@ class Link(ABC):
                 answer.exception()  # it may have failed while it was still being sent
 
     def _answered(self, key: str, data: bytes) -> None:
-        """Take note of an answer; one that nobody waits for any more is nothing."""
+        """Take note of an answer; one that no caller waits for any more is nothing."""
         waiting = self._waiting.get(key)
         if waiting is not None and not waiting.answer.done():
             waiting.answer.set_result(data)

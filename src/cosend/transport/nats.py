@@ -1,8 +1,8 @@
 """Links over NATS: a broker, or a whole net of them, joins sites on any machines.
 
 Every site is a service of the NATS services framework: `nats micro ls` lists the sites, `nats micro info` tells what
-they announce, and `nats micro stats` how much they answer. A site listens to subjects of its own, and whoever sends is
-the last word of the subject:
+they announce, and `nats micro stats` how much they answer. A site listens to its own subjects, and the sender is the
+last word of the subject:
 
     NETWORK.SITE.call.CALLER    and the same with report and post
     NETWORK.SITE.here, .left    hints to look for peers now, and that one is gone
@@ -11,9 +11,10 @@ the last word of the subject:
 A site and its workers do the same among themselves under NETWORK.SITE.workers, as the service NETWORK-workers.
 
 So a broker that lets a site publish to NETWORK.*.*.SITE and NETWORK.SITE.* only, and subscribe to its own subjects,
-vouches for who calls. Brokers say at once if nobody listens to a subject. nats-py reconnects by itself, but keeps
+vouches for the caller. Brokers say at once if a subject has no subscriber. nats-py reconnects by itself, but keeps
 callers of a dead broker waiting for their deadline: here they fail at once. It also closes a dead connection before it
-opens another, which takes for ever if that one still has something to send: then this link begins anew.
+opens another, which takes for ever if that one still has something to send. So a link that has heard nothing for some
+seconds starts over.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ except ImportError as error:
 
 LOG: Final = logging.getLogger("cosend.transport")
 NO_RESPONDERS: Final = "503"
-STUCK: Final = 3.0  # so many times as long as one try to connect may take, nats-py has to reconnect
+STUCK: Final = 3.0  # times as long as a try to connect may take, and as the pause between two looks for peers
 TWIN_S: Final = 0.5  # how long another site of the same name has time to answer
 WRONG_PROOF: Final = " (wrong user, password, key or credentials)"
 MOST_LOGGED: Final = 20  # different errors between two connections
@@ -60,7 +61,7 @@ class _Everywhere(Client):
     """
 
     async def subscribe(self, subject: str, queue: str = "", *options: Any, **more: Any) -> Subscription:
-        """Listen to a subject, beside all others that do."""
+        """Listen to a subject, in addition to all others that do."""
         return await super().subscribe(subject, "", *options, **more)
 
     def abort(self) -> None:
@@ -85,6 +86,7 @@ class NatsLink(Link):
         self._background: list[asyncio.Task[None]] = []
         self._ready = asyncio.Event()
         self._inbox = ""
+        self._heard = 0  # answers
 
     @property
     def connected(self) -> bool:
@@ -135,7 +137,7 @@ class NatsLink(Link):
                 await self._drop_client()
 
     def tell(self, news: str) -> None:
-        """Let all sites know some news: they stand in what this site says of itself whenever it is asked."""
+        """Send news to all sites: they are part of this site's announcement whenever it is asked."""
         self._announced[NEWS] = news
 
     async def close(self) -> None:
@@ -158,29 +160,34 @@ class NatsLink(Link):
         await self._settle()
 
     async def _stay_connected(self, connect: dict[str, Any]) -> None:
-        """Connect, and begin anew whenever nats-py gives up."""
+        """Connect, and start over whenever nats-py has given up, has failed in some other way, or gets nowhere."""
+        loop = asyncio.get_running_loop()
         while True:
-            closed = asyncio.Event()
+            attempt = loop.create_task(self._connect_until_closed(connect))
             try:
-                await self._connect(connect, closed)
-                await self._until_given_up(closed)
-            except Exception as error:  # whatever it is, the next try may work
-                self._note(error)
+                await self._until_lost(attempt)
+            finally:
+                await end_tasks([attempt])
+            if not attempt.cancelled() and isinstance(error := attempt.exception(), Exception):
+                self._note(error)  # whatever it is, the next attempt may work
             await self._drop_client()
             await asyncio.sleep(self.options.again_s)
 
-    async def _until_given_up(self, closed: asyncio.Event) -> None:
-        """Wait until nats-py has closed the connection for good, or has had enough time to reconnect."""
-        loop = asyncio.get_running_loop()
-        last = loop.time()
-        while not closed.is_set() and loop.time() - last < STUCK * self.options.connect_s:
-            if self.connected:
-                last = loop.time()
-            else:
+    async def _until_lost(self, attempt: asyncio.Task[None]) -> None:
+        """Wait until an attempt has ended, or nothing was heard for too long: not even this site's own announcement."""
+        silent_s, patience_s = 0.0, STUCK * max(self.options.connect_s, self.options.discover_s)
+        while silent_s < patience_s and not attempt.done():
+            heard = self._heard
+            await asyncio.wait({attempt}, timeout=self.options.again_s)
+            if not self.connected:
                 await self._on_disconnect()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(self.options.again_s):
-                    await closed.wait()
+            alive = self.connected and (self._service is None or self._heard > heard)
+            silent_s = 0.0 if alive else silent_s + self.options.again_s
+
+    async def _connect_until_closed(self, connect: dict[str, Any]) -> None:
+        closed = asyncio.Event()
+        await self._connect(connect, closed)
+        await closed.wait()
 
     async def _connect(self, connect: dict[str, Any], closed: asyncio.Event) -> None:
         async def on_close() -> None:
@@ -207,12 +214,13 @@ class NatsLink(Link):
         client, self._client, self._service = self._client, None, None
         self._ready.clear()
         if client is not None:
-            with suppress(*FAILURES):
-                try:
-                    async with asyncio.timeout(CLOSE_S):  # a broker that hangs in the middle of TLS never lets go
-                        await client.close()
-                finally:
-                    client.abort()
+            # Apart, because it may end as if it were cancelled.
+            closing = asyncio.get_running_loop().create_task(client.close())
+            await asyncio.wait({closing}, timeout=CLOSE_S)  # a broker that hangs in the middle of TLS never lets go
+            await end_tasks([closing])
+            client.abort()
+            if not closing.cancelled():
+                closing.exception()
 
     def _note(self, error: Exception) -> None:
         """Remember what went wrong, and log it once."""
@@ -255,7 +263,7 @@ class NatsLink(Link):
         raise self._twin()
 
     def _beware_of_twin(self, site: str, service: str) -> None:
-        """Warn of another site of this name: both were there, apart, when one of them was connected again."""
+        """Warn of another site of this name: both were there, apart, when one of them reconnected."""
         if site == self.site and self._service is not None and service != self._service.id:
             self._note(self._twin())
 
@@ -302,7 +310,7 @@ class NatsLink(Link):
             await request.respond(answer)
 
     def subject(self, *parts: str) -> str:
-        """Return a subject of this network; what is said of a site may be *."""
+        """Return a subject of this network; the name of a site may be *."""
         return ".".join([self.options.subjects, *(part if part == "*" else token(part) for part in parts)])
 
     async def _send(self, key: str, what: What, peer: str, data: bytes) -> None:
@@ -336,6 +344,7 @@ class NatsLink(Link):
             self._discovery.lost(name_of(site))
 
     async def _on_answer(self, message: Msg) -> None:
+        self._heard += 1
         key = message.subject.rpartition(".")[2]
         if key == "info":
             self._beware_of_twin(*self._discovery.found(message.data))

@@ -1,4 +1,4 @@
-"""Where the brokers are and how a site proves who it is; subjects; what nats-py is told of both."""
+"""Where the brokers are and how a site proves who it is; subjects; the options of nats-py for both."""
 
 from __future__ import annotations
 
@@ -67,12 +67,12 @@ class NatsOptions:
 
     @property
     def addresses(self) -> str:
-        """Where the brokers are, for a log: a URL may hold a password, and that is left out."""
+        """Where the brokers are, for a log: a URL may hold a password, which is removed."""
         return ", ".join(url.rpartition("@")[2].rpartition("//")[2] for url in self.servers)
 
     @property
     def subjects(self) -> str:
-        """What all subjects begin with."""
+        """The first word of all subjects."""
         return self.network if self.workers_of is None else f"{self.network}.{token(self.workers_of)}.workers"
 
     def inbox(self, site: str) -> str:
