@@ -80,6 +80,9 @@ def http_page(document: Schema) -> str:
         "The schemas of all requests and responses are in {download}`openapi.json`.\n",
         f"A token has some of the scopes {', '.join(f'`{scope}`' for scope in SCOPES)}; `admin` includes the others.",
         "Without tokens, leave out the header `Authorization`.\n",
+        "`cost` of a decision is the cost that was expected when its arm was chosen, `cost_paid` the real one.",
+        "It is null unless the answer or the label named it; `price` and `price_paid` are the same in money.",
+        "`spent` adds up the real costs, and the expected ones where these are not known.\n",
         "Errors follow RFC 9457 (`application/problem+json`): `detail` says what was wrong and what is allowed.\n",
         "| status | meaning |",
         "|---|---|",
@@ -104,12 +107,14 @@ def _route(title: str, operation: Schema, example: Exchange) -> str:
 
 def _in_words(schema: Schema) -> str:
     """Return what a parameter may be."""
+    about = f"; {schema['description']}" if "description" in schema else ""
+    schema = next((each for each in schema.get("anyOf", ()) if each["type"] != "null"), schema)
     kind = {"string": "text", "integer": "a whole number"}[schema["type"]]
     lowest, highest = schema.get("minimum"), schema.get("maximum")
     limits = f" from {lowest:,} to {highest:,}" if lowest is not None else ""
     if "maxLength" in schema:
         limits = f" of at most {schema['maxLength']} characters"
-    return f"{kind}{limits}{', default ' + str(schema['default']) if 'default' in schema else ''}"
+    return f"{kind}{limits}{', default ' + str(schema['default']) if 'default' in schema else ''}{about}"
 
 
 def events_page() -> str:

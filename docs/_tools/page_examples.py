@@ -106,6 +106,7 @@ REQUESTS: Final[dict[schema.Route[Any], tuple[str, Json]]] = {
     schema.ARMS: ("/v1/arms?count=1", None),
     schema.CHANGE_ARM: ("/v1/arms/old", {"cost": 0.02, "paused": True}),
     schema.CELLS: ("/v1/cells?count=1", None),
+    schema.DECISIONS: ("/v1/decisions?count=1", None),
     schema.DECISION: ("/v1/decisions/ann", None),
     schema.EVENTS: ("/v1/events?start=1&count=3", None),
     schema.MODE: ("/v1/mode", {"mode": "observe", "classifier": "young"}),

@@ -56,6 +56,7 @@ from cosend.server.schema import (
     LabelOutcome,
     LabelReceipt,
     Mode,
+    PastDecision,
     Route,
     Summary,
 )
@@ -77,11 +78,13 @@ __all__ = [
     "LabelCounts",
     "LabelOutcome",
     "LabelReceipt",
+    "PastDecision",
     "Summary",
 ]
 
 MAX_ITEMS, MAX_BYTES = schema.MAX_ITEMS, schema.MAX_BODY_BYTES  # of a request
 PAGE: Final = 1_000  # arms, cells or events in a reply
+MOST_DECISIONS: Final = 100  # in a reply
 MAX_TIME_S: Final = 86_400.0
 TRANSIENT: Final = frozenset((408, 429, 502, 503, 504))
 FIRST_PAUSE_S: Final = 0.1
@@ -366,6 +369,19 @@ class _Verbs(ABC):
     async def decision(self, id: str) -> DecisionRecord:
         """Return a decision, its result, and what its cell knows now."""
         return await self._ask(schema.DECISION, name=_quoted("id", id))
+
+    @_verb
+    async def decisions(self, count: int = 20) -> list[PastDecision]:
+        """Return the last decisions with their results, newest first."""
+        check_whole("count", count)
+        found, query = list[PastDecision](), dict[str, Any]()
+        while len(found) < count:
+            page = await self._ask(schema.DECISIONS, query={**query, "count": min(count - len(found), MOST_DECISIONS)})
+            found += page.decisions
+            if page.next is None:
+                break
+            query = {"start": page.next}
+        return found
 
     @_verb
     async def summary(self) -> Summary:

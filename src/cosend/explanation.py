@@ -22,8 +22,8 @@ class ArmForecast(NamedTuple):
 
     name: str
     kind: str  # "local" or "peer"
-    gain: float  # what all views together forecast
-    cost: float  # what it counts as in this choice: a budget, and the home margin of a peer, add to it
+    gain: float  # what all views together forecast; what answers really cost above the expected cost is taken off
+    cost: float  # that is expected, as it counts in this choice: a budget, and the home margin of a peer, add to it
     at_best: float | None  # the largest net gain that is believable, by which arms are compared; None: not possible now
     state: str  # "chosen", "paused", "backing off", "not now", or nothing
 

@@ -48,7 +48,7 @@ from cosend.engine.engine import Batch, Engine, LearnsFrom
 from cosend.engine.events import Event, Journal
 from cosend.engine.fold import fold
 from cosend.engine.learnt_arms import Learnt, Opinions, grow, learnt_arms
-from cosend.engine.money import Money, as_cost
+from cosend.engine.money import Money, amount, as_cost
 from cosend.engine.needs import (
     AskPeer,
     Call,
@@ -848,6 +848,7 @@ class Site:
                 states.get(arm, ""),
                 counts.labels_of(arm) + counts.opinions[arm],
                 None if self.money is None else self.money.price(cost),
+                amount(self.money, self.engine.state.spent.of(arm)),
             )
             for kind, of_kind in (("local", learner.arms.own), ("peer", learner.arms.peers))
             for arm, cost in of_kind.items()
@@ -1038,6 +1039,7 @@ class ArmSummary(NamedTuple):
     state: str  # "" if it can be used, else "paused" or "backing off"
     scored: int  # labels that have scored it: of its decisions, and of others on which it had an opinion
     price: float | None = None  # its cost in money, where a site knows the value of a correct prediction
+    spent: float = 0.0  # what its decisions have cost since the site was created: in money, if there are prices
 
 
 class Summary(NamedTuple):
@@ -1062,6 +1064,10 @@ class Summary(NamedTuple):
             heading.insert(3, f"price {self.currency}".strip())
             for arm, row in zip(self.arms, rows, strict=True):
                 row.insert(3, plain_number(arm.price or 0.0, 6))
+        if any(arm.spent for arm in self.arms):
+            heading.insert(-1, f"spent {self.currency}".strip())
+            for arm, row in zip(self.arms, rows, strict=True):
+                row.insert(-1, plain_number(arm.spent, 6))
         return SmallTable(title, heading, rows)
 
     def __str__(self) -> str:

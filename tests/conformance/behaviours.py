@@ -9,6 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from cosend import Answer
+
 CALLS, DOWN = Path("calls.txt"), Path("down")
 NO_LABEL: dict[str, Any] = {"a list": ["ill"], "a dict": {"label": "ill"}, "a set": {"ill"}}
 RUBBISH: dict[str, Any] = {  # for a service, whose labels travel and are written down
@@ -43,6 +45,11 @@ def model(name: str, answer: Model) -> Model:
 
 def says(name: str, answer: Any) -> Model:
     return model(name, lambda _: answer)
+
+
+def says_at(name: str, answer: Any, cost: float) -> Model:
+    """Say what the answer cost, too."""
+    return model(name, lambda _: Answer(answer, cost=cost))
 
 
 def rubbish(name: str, kind: str) -> Model:

@@ -90,8 +90,8 @@ class Driver(ABC):
         """Have items labelled together."""
 
     @abstractmethod
-    def learn(self, made: Made | Any, truth: Any) -> str:
-        """Send a true label: "learnt", "missing", "not pending", "unknown" or "refused"."""
+    def learn(self, made: Made | Any, truth: Any, cost: float | None = None) -> str:
+        """Send a true label, and perhaps the real cost: "learnt", "missing", "not pending", "unknown" or "refused"."""
 
     @abstractmethod
     def score(self, made: Made | Any, score: Any) -> str:
@@ -104,6 +104,10 @@ class Driver(ABC):
     @abstractmethod
     def costs(self) -> dict[str, tuple[float, float | None]]:
         """Return by arm the cost, and the price if there is one."""
+
+    @abstractmethod
+    def spent(self) -> dict[str, float]:
+        """Return what each arm has cost."""
 
     @abstractmethod
     def set_price(self, arm: str, price: float) -> None: ...
@@ -193,8 +197,8 @@ class InLibrary(Driver):
             made = [None]
         return [NOTHING if each is None else Made(each.arm, each.label, each) for each in made]
 
-    def learn(self, made: Made | Any, truth: Any) -> str:
-        return self._told(made, truths=[truth])
+    def learn(self, made: Made | Any, truth: Any, cost: float | None = None) -> str:
+        return self._told(made, truths=[truth], costs=[cost])
 
     def score(self, made: Made | Any, score: Any) -> str:
         return self._told(made, scores=[score])
@@ -205,6 +209,9 @@ class InLibrary(Driver):
 
     def costs(self) -> dict[str, tuple[float, float | None]]:
         return {each.name: (each.cost, each.price) for each in self.site.summary().arms}
+
+    def spent(self) -> dict[str, float]:
+        return {each.name: each.spent for each in self.site.summary().arms}
 
     def set_price(self, arm: str, price: float) -> None:
         self.site.set_cost(arm, price=price)
@@ -262,8 +269,8 @@ class InService(Driver):
             made = [None] * len(items)
         return [NOTHING if each is None else Made(each.arm, each.label, each) for each in made]
 
-    def learn(self, made: Made | Any, truth: Any) -> str:
-        return self._told(made, truths=[truth])
+    def learn(self, made: Made | Any, truth: Any, cost: float | None = None) -> str:
+        return self._told(made, truths=[truth], costs=[cost])
 
     def score(self, made: Made | Any, score: Any) -> str:
         return self._told(made, scores=[score])
@@ -273,6 +280,9 @@ class InService(Driver):
 
     def costs(self) -> dict[str, tuple[float, float | None]]:
         return {each.name: (each.cost, each.price) for each in self.client.arms()}
+
+    def spent(self) -> dict[str, float]:
+        return {each.name: each.spent for each in self.client.arms()}
 
     def set_price(self, arm: str, price: float) -> None:
         self.client.change_arm(arm, price=price)

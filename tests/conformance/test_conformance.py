@@ -427,6 +427,22 @@ class Conformance:
         driver.set_cost("good", 0.1)
         assert driver.costs()["good"] == (0.1, 0.002)
 
+    @pytest.mark.parametrize("unit", [None, 0.5])
+    def test_what_arms_have_spent_is_expected_until_it_is_known(self, make: Make, unit: float | None) -> None:
+        models = {"quiet": "says('well')", "frank": "says_at('well', 0.25)", "dead": "fails()"}
+        costs = {"quiet": 0.375, "frank": 0.5, "dead": 0.125}
+        driver = make(models=models, costs=costs, policy=FIRST, unit=unit)
+        made = driver.classify(*[ITEM] * 10) + [each for _ in range(30) for each in driver.classify(ITEM)]
+        arms, scale = [each.arm for each in made], unit or 1.0
+        assert {*arms} == {"quiet", "frank"}
+        spent = {"quiet": 0.375 * arms.count("quiet"), "frank": 0.25 * arms.count("frank"), "dead": 0.0}
+        assert driver.spent() == {arm: cost * scale for arm, cost in spent.items()}
+        for arm, cost in (("quiet", 0.75), ("frank", 0.125)):
+            each = next(each for each in made if each.arm == arm)
+            assert driver.learn(each, "well", cost) == "learnt"
+            spent[arm] += cost - {"quiet": 0.375, "frank": 0.25}[arm]
+            assert driver.spent() == {arm: cost * scale for arm, cost in spent.items()}
+
     # What a site learns itself
 
     @pytest.mark.parametrize("score_local", ["all", "used"])

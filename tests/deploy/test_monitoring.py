@@ -22,6 +22,8 @@ WITHOUT_SAMPLES = {  # until a peer asks or an arm fails
     "cosend_answers_for_peers": {"peer"},
     "cosend_labels_from_peers": {"peer"},
     "cosend_failures": {"arm", "kind"},
+    "cosend_outbox": {"peer"},
+    "cosend_peer_present": {"peer"},
 }
 
 

@@ -35,7 +35,8 @@ from cosend.engine.needs import (
 )
 from cosend.engine.site_state import SiteState
 from cosend.errors import ContextError, RewardError
-from tests.engine.world import whole
+from tests.engine.world import spent_by, whole
+from tests.oracle import spent_twin
 
 UNIT = Feature("x", range=(0, 1))
 ITEM = {"x": 0.5}
@@ -100,6 +101,7 @@ class Driven:
     def check(self) -> None:
         """Fold the log to the live state, and decide everything again."""
         assert whole(fold(self.log)) == whole(self.state)
+        assert spent_by(self.state) == spent_twin.spent(self.log)
         assert verify(self.log) == []
 
     def kinds(self) -> list[str]:

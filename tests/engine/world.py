@@ -39,6 +39,7 @@ from cosend.engine.needs import (
 from cosend.engine.site_state import SiteState
 from cosend.engine.snapshot import restore, state_of
 from cosend.errors import ArmError, SettledDecision, UnansweredDecision, UnknownDecision
+from tests.oracle import spent_twin
 
 Item = dict[str, Any]
 Message = Callable[[], None]
@@ -81,6 +82,11 @@ def whole(state: SiteState) -> tuple[str, dict[str, tuple[Any, str, bytes]]]:
     saved = state_of(state)
     arrays = {name: (array.shape, str(array.dtype), array.tobytes()) for name, array in saved.arrays.items()}
     return json.dumps(saved.facts, sort_keys=True), arrays
+
+
+def spent_by(state: SiteState) -> dict[str, float]:
+    """Return what arms have cost that have cost anything."""
+    return {arm: spent for arm, spent in state.spent.by_arm().items() if spent}
 
 
 def restored(state: SiteState) -> SiteState:
@@ -551,6 +557,7 @@ def assert_log_is_the_state(node: RunningSite, draw: random.Random) -> None:
     log = [decode(encode(event)) for event in node.log]
     assert repr(log) == repr(node.log)
     assert whole(fold(log)) == live
+    assert spent_by(node.state) == spent_twin.spent(log)
     half = draw.randrange(1, len(log) + 1)
     state = restored(fold(log[:half], axes=node.axes))
     for event in log[half:]:

@@ -21,8 +21,9 @@ FACTS: dict[str, Any] = {
     "labels": {"learnt": 11_000, "duplicate": 0, "unknown": 3, "expired": 4_200},
 }  # fmt: skip
 ARM: dict[str, Any] = {
-    "name": "young", "kind": "local", "cost": 0.0, "price": None, "paused": False, "present": True, "refused": None,
-    "breaker": "closed", "failures": 0, "last_failure": None, "decisions": {"exploit": 3}, "labels": 100,
+    "name": "young", "kind": "local", "cost": 0.0, "price": None, "spent": 0.0,
+    "paused": False, "present": True, "refused": None, "breaker": "closed",
+    "failures": 0, "last_failure": None, "decisions": {"exploit": 3}, "labels": 100,
     "mean_gain": 0.9, "mean_score": 0.9, "mean_over": 100, "seconds_per_item": 0.002, "learnt": None,
 }  # fmt: skip
 

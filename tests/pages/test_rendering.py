@@ -134,7 +134,7 @@ def decided(**facts: Any) -> dict[str, Any]:
     given: dict[str, Any] = {
         "id": "17", "number": 17, "arm": "young", "phase": "exploit", "label": "ill", "cost": 0.05, "truth": None,
         "propensity": 1.0, "answered_by": None, "label_of_arm": "ill", "labelled": False, "pending": True,
-        "score": None, "price": None,
+        "score": None, "price": None, "cost_paid": None, "price_paid": None,
         "cell_now": {"arrivals": 2_000, "arms": {"young": known}},
     }  # fmt: skip
     return {**given, **facts}
@@ -227,7 +227,24 @@ def test_costs_are_shown_in_money_too() -> None:
     snapshot = a_snapshot(facts=facts, arms=[arm("dear", cost=0.05, price=0.001)])
     assert "0.05 0.001 USD" in text(render_parts(snapshot)["arms"])
     assert "cost per 1,000 0.5 USD 25 correct answers" in text(render_parts(snapshot)["tiles"])
-    assert "0.05 (0.001 USD)" in text(render_why(decided(price=0.001), [arm("young")], [], None, "USD"))
+    told = text(render_why(decided(price=0.001), [arm("young")], [], None, "USD"))
+    assert "expected cost 0.05 (0.001 USD)" in told
+    assert "real cost" not in told
+    paid = decided(price=0.001, cost_paid=0.1, price_paid=0.002)
+    assert "expected cost 0.05 (0.001 USD) real cost 0.1 (0.002 USD)" in text(
+        render_why(paid, [arm("young")], [], None, "USD")
+    )
+    assert "real cost 0.1 propensity" in text(render_why(decided(cost_paid=0.1), [arm("young")], [], None))
+
+
+def test_what_arms_have_spent_has_a_column_once_there_is_something() -> None:
+    facts = {**a_snapshot().facts, "unit": 0.02, "currency": "USD"}
+    arms = [arm("dear", cost=0.05, price=0.001, spent=1.2345), arm("free")]
+    table = render_parts(a_snapshot(facts=facts, arms=arms))["arms"]
+    assert "cost spent per item" in text(table)
+    assert "1.23 USD" in text(table)
+    assert "0 USD" in text(table)
+    assert "spent" not in text(render_parts(a_snapshot(facts=facts, arms=[arm("free")]))["arms"])
 
 
 def test_what_was_never_used_has_no_time_and_small_amounts_no_exponent() -> None:

@@ -59,8 +59,10 @@ def test_a_router_that_is_killed_overspends_nothing(services: Services, tmp_path
     for life in range(3):
         site = services.start(tmp_path, "router")
         site.wait_until_ready()
-        (budget,) = site.ask("/v1/summary")["budget"]
+        summary = site.ask("/v1/summary")
+        (budget,) = summary["budget"]
         assert budget["spent"] >= cost_of(told)
+        assert summary["spent"] == pytest.approx(budget["spent"])
         names = [f"{life}-{n}" for n in range(200)]
         threads = [threading.Thread(target=route, args=(site, told, names[part::4])) for part in range(4)]
         for thread in threads:
@@ -80,4 +82,9 @@ def test_a_router_that_is_killed_overspends_nothing(services: Services, tmp_path
     for name, each in told.items():
         items = [{"id": name, "features": {"words": 0}}]
         assert again.ask("/v1/classify", {"items": items})["decisions"] == [each]
-    assert again.ask("/v1/summary")["budget"][0]["spent"] >= cost_of(told)
+    summary = again.ask("/v1/summary")
+    assert summary["budget"][0]["spent"] >= cost_of(told)
+    arms = {arm["name"]: arm["spent"] for arm in again.ask("/v1/arms")["arms"]}
+    assert sum(arms.values()) == pytest.approx(summary["spent"])
+    assert arms["large"] == pytest.approx(0.01 * round(arms["large"] / 0.01))  # whole calls, none counted twice
+    assert sum(each["arm"] == "large" for each in told.values()) <= round(arms["large"] / 0.01) <= 600

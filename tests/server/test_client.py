@@ -123,7 +123,8 @@ def test_what_a_client_prints_of_a_site_is_a_table(tmp_path: Path) -> None:
     money, budget = Money(0.1, "EUR"), Budget(per_item=0.00003)
     setup = a_setup(money=money, budget=budget, costs={"any": 0.0006}, score_local="used")
     with served(tmp_path, setup) as (url, _), Client(url) as site:
-        site.learn_many(site.classify_many([{"age": age} for age in range(20)]), ["well"] * 20)
+        made = site.classify_many([{"age": age} for age in range(20)])
+        site.learn_many(made, ["well"] * 20)
         site.change_arm("any", paused=True)
         summary, arms = site.summary(), site.arms()
     lines = str(summary).splitlines()
@@ -137,11 +138,14 @@ def test_what_a_client_prints_of_a_site_is_a_table(tmp_path: Path) -> None:
         "arm",
         "kind",
         "cost",
-        "price",
+        *["price", "spent"],
         *["decisions", "labels", "mean", "gain", "state"],
     ]
     any_arm = next(line.split() for line in str(arms).splitlines() if line.startswith("any"))
     assert any_arm[:4] == ["any", "local", "0.0006", "0.00006"]
+    spent = 0.00006 * sum(each.arm == "any" for each in made)
+    assert float(any_arm[4]) == pytest.approx(spent)
+    assert rows["spent"] == f"{any_arm[4]} EUR"
     assert any_arm[-1] == "paused"
     assert repr(arms) == str(arms)
     assert arms == [*arms]

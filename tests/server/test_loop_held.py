@@ -122,6 +122,13 @@ def test_large_requests_keep_nobody_waiting(site: httpx.Client) -> None:
     assert beats["+Inf"] > 20  # every 10 ms, and all of this takes half a second or more
     assert beats["0.05"] > 0.9 * beats["+Inf"]  # the loop is mostly free
 
+    def list_the_newest() -> None:
+        for start in range(30_000, 5_000, -5_000):
+            page = site.get(f"/v1/decisions?count=100&start={start}").json()
+            assert [each["number"] for each in page["decisions"]] == [*range(start, start - 100, -1)]
+
+    assert longest_wait(site, list_the_newest) < LONGEST_S
+
 
 def test_a_long_body_keeps_nobody_waiting(site: httpx.Client) -> None:
     lists: list[list[int]] = [[]] * 1_000  # a thousand things in few bytes

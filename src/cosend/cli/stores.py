@@ -40,9 +40,10 @@ def export(
 
     Each line, or row, is one decision: number, id, at, arm, phase, cell, context, propensity, cost, label,
     label_of_arm, answered_by, labelled, truth, gain, cost_paid, labelled_at, score, item. Times are seconds since 1970;
-    gains and scores are fractions of the range of scores. Values that the site does not keep are null. A site keeps the
-    features of an item (`item`) only if a model learns from them; otherwise join the rows with your own data by `id`.
-    In a Parquet file, items and labels of mixed types are JSON text.
+    gains and scores are fractions of the range of scores. `cost` was expected at the choice; `cost_paid` is the real
+    cost, if the answer or the label named it. Values that the site does not keep are null. A site keeps the features of
+    an item (`item`) only if a model learns from them; otherwise join the rows with your own data by `id`. In a Parquet
+    file, items and labels of mixed types are JSON text.
 
     The version, date, command, site, seed and the SHA-256 of the exported events are in the metadata of a Parquet file
     under "cosend", or in FILE.jsonl.about.json next to FILE.jsonl.

@@ -174,7 +174,8 @@ class Batch:
     def decision(self, row: int) -> Decision:
         kind, cell = PHASES[self.kinds[row]], self.cells[row]
         label, arm = self.labels[row], self.arms[row]
-        return Decision(self.ids[row], label, arm, kind, cell, self.contexts[row], self.propensities[row])
+        what = self.contexts[row], self.propensities[row], self.costs[arm]
+        return Decision(self.ids[row], label, arm, kind, cell, *what)
 
     def replies(self) -> list[Reply]:
         errors = self.errors

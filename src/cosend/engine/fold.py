@@ -245,8 +245,8 @@ def _enter_choices(event: events.Chosen, state: SiteState) -> None:
     heard = _heard(event, event.seen)
     if heard:
         state.enter_heard(range(event.first, event.first + len(arms)), event.arms, heard)
-    if event.factors:
-        state.enter_spending(event.first, event.arms, again, event.clock)
+    charges = state.charge(event.arms, again, event.clock) if event.factors else ()
+    state.enter_costs(event.first, event.arms, event.costs, charges)
     state.drop_expired()
 
 

@@ -45,7 +45,7 @@ class Money:
 
     def price(self, cost: float) -> float:
         """Return a cost as an amount."""
-        return float(f"{cost * self.unit:.12g}")
+        return amount(self, cost)
 
     def text(self, cost: float) -> str:
         """Return a cost as an amount, in words."""
@@ -53,6 +53,11 @@ class Money:
 
     def _named(self, amount: float) -> str:
         return f"{plain_number(amount, 6)} {self.currency}".strip()
+
+
+def amount(money: Money | None, cost: float) -> float:
+    """Return a cost as an amount of money, or as it is where none is known, without what rounding has left over."""
+    return float(f"{cost * (1.0 if money is None else money.unit):.12g}")
 
 
 def as_cost(money: Money | None, cost: float | None, price: float | None, what: str) -> float | None:

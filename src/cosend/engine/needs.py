@@ -93,6 +93,7 @@ class Decision(NamedTuple):
     cell: int
     context: tuple[Any, ...]  # a number in [0, 1] for each axis, or the value of a category
     propensity: float
+    cost: float = 0.0  # that was expected when the arm was chosen
 
     def _repr_html_(self) -> str:
         fields = {**self._asdict(), "phase": self.phase.name.lower()}

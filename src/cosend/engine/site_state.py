@@ -14,7 +14,7 @@ once. It never waits and runs no model. Messages for peers are queued in `outbox
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from copy import copy, deepcopy
 from dataclasses import asdict
@@ -39,6 +39,7 @@ from cosend.engine.budget import Accounts, Budget
 from cosend.engine.encoding import Codes, Encoder, NewAxes, Spelled, none_for_nan
 from cosend.engine.learnt_arms import LearntArms, Opinions, Seen, Sure, seen_at
 from cosend.engine.needs import FORWARD, Forward, Pending
+from cosend.engine.spent import Spent
 from cosend.errors import (
     CosendError,
     DecisionError,
@@ -70,6 +71,7 @@ class Note(msgspec.Struct, frozen=True, gc=False):
     seen: bytes = b""  # what learnt arms see of the item
     paid: float | None = None  # what the answer itself says it cost
     charged: float | None = None  # what it counts as in the accounts of a budget, if there was one
+    cost: float | None = None  # its expected cost, if any
 
 
 NO_NOTE: Final = Note(None, None, NO_MODELS, (), None)
@@ -260,6 +262,7 @@ class SiteState:
         )
         self.learnt = LearntArms(learnt or {}, at_once=fits_at_once)
         self.accounts: Accounts | None = None  # of the budget, if there is one
+        self.spent = Spent()  # on the site's own decisions
         self.answering = Answering()
         self.unanswered: dict[int, Note] = {}  # chosen, and no answer yet: what was known before
         self.outbox: dict[str, deque[tuple[Any, ...]]] = {}  # by peer: (request, truth, withdrawn, score) to tell it
@@ -287,6 +290,7 @@ class SiteState:
             deepcopy(self.accounts),
         )
         other.answering, other.unanswered = deepcopy(self.answering), self.unanswered.copy()
+        other.spent = self.spent.copy()
         other.outbox = {peer: queue.copy() for peer, queue in self.outbox.items()}
         other.to_tell, other.kinds, other.revised = {}, LabelKinds(self.kinds.kinds), self.revised.copy()
         other.journal = None
@@ -506,7 +510,7 @@ class SiteState:
         if heard:
             heard = heard if count == len(points) else heard.first(count)
             self.enter_heard(range(step.first, step.first + count), step.arms, heard)
-        self.enter_charges(step.first, [charge for charge, _ in paid])
+        self.enter_costs(step.first, step.arms, step.costs, [charge for charge, _ in paid])
         self.drop_expired()
         if self.journal is not None:
             factors = tuple(factor for _, factor in paid)
@@ -537,15 +541,27 @@ class SiteState:
         kinds, arms, cells, candidates = ([*column] for column in zip(*made, strict=True)) if made else ([], [], [], [])
         return (kinds, arms, cells, candidates), paid
 
-    def enter_charges(self, first: int, charges: Sequence[float]) -> None:
-        """Keep the charges of choices, with their ids first, first + 1, ..."""
-        notes = self.learner.registry.notes
-        for id_, charge in enumerate(charges, first):
-            table = notes if id_ in notes else self.unanswered
-            table[id_] = msgspec.structs.replace(table.get(id_, NO_NOTE), charged=charge)
+    def enter_costs(
+        self, first: int, arms: Sequence[str], costs: Mapping[str, float], charges: Sequence[float] = ()
+    ) -> None:
+        """Count what choices are expected to cost, and keep it with their ids first, first + 1, ...
 
-    def enter_spending(self, first: int, arms: Sequence[str], again: Sequence[int], at: float | None) -> None:
-        """Enter choices within a budget into its accounts as they were made."""
+        costs    by arm; nothing where it has none
+        charges  what each counts as in the accounts; empty without a budget
+        """
+        if not charges and not any(costs.values()):
+            return
+        for arm, count in Counter(arms).items():
+            self.spent.add(arm, costs.get(arm, 0.0), count)
+        notes, charged = self.learner.registry.notes, charges or repeat(None)
+        for id_, arm, charge in zip(range(first, first + len(arms)), arms, charged, strict=False):
+            cost = costs.get(arm) or None
+            if cost is not None or charge is not None:
+                table = notes if id_ in notes else self.unanswered
+                table[id_] = msgspec.structs.replace(table.get(id_, NO_NOTE), charged=charge, cost=cost)
+
+    def charge(self, arms: Sequence[str], again: Sequence[int], at: float | None) -> list[float]:
+        """Enter choices within a budget into its accounts as they were made; returns what each counts as."""
         accounts, known, charges = self.accounts, self.learner.arms, list[float]()
         if accounts is None:
             raise StateError("it has choices within a budget, and there is none")
@@ -554,7 +570,7 @@ class SiteState:
                 accounts.arrive(at)
             charges.append(accounts.charge(arm, known.costs[known.number(arm)]))
         self.learner.explore_freely()
-        self.enter_charges(first, charges)
+        return charges
 
     def set_budget(self, budget: Budget | None) -> None:
         """Keep to a budget from now on, in costs; None: to none. Limits that stay keep their account."""
@@ -577,15 +593,17 @@ class SiteState:
             allowed = "MixedViews where there is a budget: no other policy weighs costs for each item"
             raise SettingError(f"the policy of site {self.name!r}", self.learner.policy, allowed)
 
-    def _correct(self, notes: Sequence[Note], arms: Sequence[int], paid: Sequence[float | None]) -> None:
-        """Enter into the accounts what decisions have really cost, where that is known and was not known before."""
+    def _correct(self, notes: Sequence[Note], found: Sequence[Sequence[int]], paid: Sequence[float | None]) -> None:
+        """Enter what decisions have really cost, where that is known and was not known before."""
         accounts, known = self.accounts, self.learner.arms
-        if accounts is None:
-            return
-        for note, arm, cost in zip(notes, arms, paid, strict=True):
-            if note.charged is not None and cost is not None and cost != note.paid:
+        for note, (arm, kind, _), cost in zip(notes, found, paid, strict=True):
+            if cost is None or cost == note.paid or kind == TAUGHT:
+                continue
+            name = known.names[arm]
+            self.spent.replace(name, note.cost if note.paid is None else note.paid, cost)
+            if accounts is not None and note.charged is not None:
                 accounts.correct(note.charged, float(cost))
-                accounts.learn_price(known.names[arm], known.costs[arm], float(cost))
+                accounts.learn_price(name, known.costs[arm], float(cost))
 
     def _arrivals(self, again: Sequence[int], count: int) -> list[int]:
         """Return the numbers of `count` items that were just chosen; some were counted before."""
@@ -676,14 +694,16 @@ class SiteState:
                 if known is not None
                 else Note(label, None, NO_MODELS, (), None)
             )
-        if self.accounts is not None and len(paid):
+        if len(paid):
             known_costs = [cost if cost == cost else None for cost in paid]
-            self._correct([notes[id_] for id_ in ids], [arm for arm, _, _ in self.learner.look_up(ids)[1]], known_costs)
+            self._correct([notes[id_] for id_ in ids], self.learner.look_up(ids)[1], known_costs)
         for id_, cost in zip(ids, paid, strict=False):
             if cost == cost:
                 note = notes[id_]
                 charged = None if note.charged is None else float(cost)
                 notes[id_] = msgspec.structs.replace(note, paid=float(cost), charged=charged)
+        if NoneType in map(type, labels):
+            self._take_back_costs([id_ for id_, label in zip(ids, labels, strict=True) if label is None])
         self.kinds.remember(labels)
         event = None
         if self.journal is not None and len(ids):
@@ -717,11 +737,12 @@ class SiteState:
         Returns for each id that was still pending what `choose` takes as `again`. Without ids it is only logged.
         """
         pending = self.learner.still_pending(ids)
-        charged = self._charges(pending)
+        notes = [self.unanswered.get(id_) or self.learner.registry.notes.get(id_, NO_NOTE) for id_ in pending]
         arrivals = self._strike(pending)
-        if self.accounts is not None:
-            for charge in charged:
-                self.accounts.correct(charge, 0.0)  # because calls were made
+        for note in notes:
+            self.spent.replace(arm, note.cost, 0.0)
+            if self.accounts is not None and note.charged is not None:
+                self.accounts.correct(note.charged, 0.0)  # because calls were made
         self.write(events.Failed(tuple(pending), arm, reason))
         return dict(zip(pending, arrivals, strict=True))
 
@@ -730,12 +751,14 @@ class SiteState:
         """Whether there is a budget that goes by time."""
         return self.accounts is not None and self.accounts.timed
 
-    def _charges(self, ids: Sequence[int]) -> list[float]:
-        """Return what choices count as in the accounts."""
-        if self.accounts is None:
-            return []
-        notes = [self.unanswered.get(id_) or self.learner.registry.notes.get(id_) for id_ in ids]
-        return [note.charged for note in notes if note is not None and note.charged is not None]
+    def _take_back_costs(self, ids: Sequence[int]) -> None:
+        """Count nothing for decisions whose arm had no answer, unless it says what that has cost."""
+        names, notes = self.learner.arms.names, self.learner.registry.notes
+        for id_, (arm, _, _) in zip(ids, self.learner.find(ids), strict=True):
+            note = notes[id_]
+            if note.paid is None and note.cost is not None:
+                self.spent.replace(names[arm], note.cost, 0.0)
+                notes[id_] = msgspec.structs.replace(note, cost=None)
 
     def withdraw(self, ids: Sequence[int]) -> None:
         """Take back what no label will come for; ids that are no longer pending are skipped."""
@@ -823,7 +846,7 @@ class SiteState:
         unscored = self._leaves_out(found, notes, truths, scores)
         self._change(self._learn, numbers, found, gains, costs, scores, unscored)
         if costs is not None:
-            self._correct(notes, [arm for arm, _, _ in found], costs)
+            self._correct(notes, found, costs)
         labelled = [n for n, truth in enumerate(truths) if truth is not None]
         if len(labelled) == len(truths):
             self.encoder.remember_label(numbers, truths)

@@ -21,6 +21,7 @@ from cosend.engine.budget import Accounts
 from cosend.engine.encoding import Codes, Encoder, RecentValues, features_state, read_features
 from cosend.engine.learnt_arms import LearntArms, is_seen
 from cosend.engine.site_state import Answering, LabelKinds, Note, SiteState
+from cosend.engine.spent import Spent
 from cosend.errors import SettingError, StateError, shown
 
 Objects = npt.NDArray[np.object_]
@@ -59,6 +60,7 @@ def _facts(site: SiteState) -> dict[str, Any]:
         "unanswered": [*table.rows(sorted(site.unanswered.items()))],
         "unanswered_models": table.models,
         "accounts": None if site.accounts is None else site.accounts.facts(),
+        "spent": site.spent.facts(),
     }
     for queue in site.outbox.values():
         for _, truth, *_ in queue:
@@ -72,7 +74,8 @@ def _facts(site: SiteState) -> dict[str, Any]:
 class _Notes:
     """Notes as rows: [id, label, item, place of its models in `models`, what they said, newest label, sure, seen].
 
-    Where an answer said what it cost, that is one more, and what it counts as in the accounts of a budget the last.
+    Up to three more, as far as they are known: the cost that its answer names, its charge in the accounts of a budget,
+    and its expected cost.
     """
 
     def __init__(self, site: str) -> None:
@@ -89,7 +92,7 @@ class _Notes:
                 self._places[models] = len(self.models)
                 self.models.append([*models])
             sure, seen = b64encode(note.sure).decode(), b64encode(note.seen).decode()
-            paid = [note.paid, note.charged]
+            paid = [note.paid, note.charged, note.cost]
             while paid and paid[-1] is None:
                 paid.pop()
             yield [id_, label, item, self._places[models], [*said], newest, sure, seen, *paid]
@@ -229,6 +232,7 @@ def restore(site: SiteState, state: State) -> Callable[[], None]:
         outbox = {str(peer): deque(_queued(*row) for row in queue) for peer, queue in saved["outbox"].items()}
         spending = saved.get("accounts")  # older snapshots have none
         accounts = None if spending is None else Accounts.restored(spending)
+        spent = Spent.restored(saved.get("spent", {}))  # nor had they counted this
         kinds, learnt = _kinds(saved["kinds"]), LearntArms.restored(saved["learnt"], state.arrays)
     except DAMAGED as error:
         raise StateError(f"the saved state of site {learner.name!r} is damaged: {error!r}") from error
@@ -244,7 +248,7 @@ def restore(site: SiteState, state: State) -> Callable[[], None]:
     def commit() -> None:
         site.learner, site.encoder, site.answering, site.unanswered = learner, encoder, answering, unanswered
         site.outbox, site.kinds, site.learnt, site.to_tell = outbox, kinds, learnt, dict.fromkeys(outbox)
-        site.accounts = accounts
+        site.accounts, site.spent = accounts, spent
 
     return commit
 

@@ -59,6 +59,7 @@ def _note(*columns: str) -> str:
 
 CHOSEN: Final = _note("arm", "kind", "cell", "context", "propensity", "cost", "at", "label", "item")
 ANSWERED: Final = _note("at", "label")
+ANSWERED_AT_A_COST: Final = _note("at", "label", "cost_paid")
 SHOWN: Final = _note("at", "shown", "shown_by")
 LABELLED: Final = _note("truth", "gain", "cost_paid", "labelled_at")
 NAMED: Final = _note("name")
@@ -69,6 +70,9 @@ def _notes(event: events.Event, at: float) -> Notes | None:
     match event:
         case events.Chosen():
             return CHOSEN, _choices(event, at)
+        case events.Answered() if event.paid:
+            paid = (cost if cost == cost else None for cost in event.paid)
+            return ANSWERED_AT_A_COST, zip(event.ids, repeat(at), map(_ENCODE, event.labels), paid, strict=False)
         case events.Answered() | events.Shown(model=""):
             return ANSWERED, zip(event.ids, repeat(at), map(_ENCODE, event.labels), strict=False)
         case events.Shown():

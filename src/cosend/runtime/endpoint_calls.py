@@ -37,7 +37,9 @@ class Calling(Worker):
         try:
             answers = await self._endpoint.ask(self._connections, items, self.limit_s, until)
         finally:
-            self.seconds_per_item = smoothed(self.seconds_per_item, (time.monotonic() - begun) / len(items))
+            spent_s = time.monotonic() - begun
+            self.seconds_per_item = smoothed(self.seconds_per_item, spent_s / len(items))
+            self.took.add(spent_s)
             done(start, start + len(items), answers)
 
     def give_up_late(self) -> None:

@@ -15,8 +15,10 @@ from cosend.algorithm.layout import TAUGHT
 from cosend.algorithm.readout import look_at, look_inside
 from cosend.algorithm.values import Cell
 from cosend.engine.events import Event, decode
+from cosend.engine.money import amount
 from cosend.engine.scoring import as_score
 from cosend.errors import DecisionError
+from cosend.runtime.client_requests import id_text
 from cosend.runtime.past_decisions import Past, recall, recall_all
 from cosend.site import learnt_by, weighted_views
 from cosend.store.log_index import LogIndex
@@ -66,6 +68,7 @@ class Inspection:
             "unit": None if site.setup.money is None else site.setup.money.unit,
             "currency": None if site.setup.money is None else site.setup.money.currency,
             "recent_reward": counts.reward,
+            "spent": amount(site.setup.money, site.state.spent.total()),
             "budget": self.spending(),
             "scores": counts.scored_by_hand,
             "cells": int(learner.ledger.site[col.ROWS]),
@@ -109,6 +112,7 @@ class Inspection:
                     "learnt": learnt[name]._asdict() if name in learnt else None,
                     "cost": cost,
                     "price": None if money is None else money.price(cost),
+                    "spent": amount(money, site.state.spent.of(name)),
                     "paused": name in arms.paused,
                     "present": name not in site.peers.offline,
                     "refused": site.peers.refused.get(name),
@@ -159,11 +163,18 @@ class Inspection:
         past = await site.store.look(recall, number, site.setup.most_flights)
         if past is None:
             raise DecisionError(owner, name, f"site {owner!r} does not know decision {name!r:.100}, or no longer does")
-        decided = past.decided(site.store.index.names_of([number]).get(number, name))
         cell = look_at(site.state.learner.ledger, self._costs(), past.cell)
+        record = self._record(number, past, site.store.index.names_of([number]).get(number, name))
+        return {**record, "cell_now": None if cell is None else _cell_facts(past.cell, cell)}
+
+    def _record(self, number: int, past: Past, name: str) -> Facts:
+        """Return what is known about a decision whose client knows it by this id."""
+        site, money = self.site, self.site.setup.money
         return {
-            **msgspec.structs.asdict(decided),
-            "price": None if site.setup.money is None else site.setup.money.price(decided.cost),
+            **msgspec.structs.asdict(past.decided(name)),
+            "price": None if money is None else money.price(past.cost),
+            "cost_paid": past.cost_paid,
+            "price_paid": None if money is None or past.cost_paid is None else money.price(past.cost_paid),
             "number": number,
             "at": past.at,
             "context": list(past.context),
@@ -172,16 +183,33 @@ class Inspection:
             "truth": past.truth,
             "score": self.as_score(past.score),
             "pending": number in site.state.learner.registry,
-            "cell_now": None if cell is None else _cell_facts(past.cell, cell),
         }
+
+    async def decisions(self, count: int, newest: int | None) -> tuple[list[Facts], int | None]:
+        """Return answered decisions, newest first, up to a number, and the number of the next page; None: no more.
+
+        They may be fewer than `count`, because answers for peers, and choices that have failed, have numbers too.
+        """
+        site = self.site
+        some = self._newest(count, newest)
+        found = await site.store.look(recall_all, some, site.setup.most_flights)
+        past = sorted(found.items(), reverse=True)[:count]
+        names = site.store.index.names_of([number for number, _ in past])
+        records = [self._record(number, each, names.get(number, id_text(number))) for number, each in past]
+        following = past[-1][0] - 1 if len(past) == count else some.start - 1
+        oldest = site.store.index.oldest_decision()
+        return records, following if oldest is not None and following >= oldest else None
 
     def last_decisions(self, count: int, newest: int | None = None) -> list[tuple[int, Past]]:
         """Return answered decisions with their numbers, newest first, up to a number."""
-        site = self.site
-        newest = site.state.learner.last_id if newest is None else newest
-        some = range(max(0, newest - 4 * count) + 1, newest + 1)  # answers for peers have numbers too
-        found = recall_all(site.store.index, some, site.setup.most_flights)
+        found = recall_all(self.site.store.index, self._newest(count, newest), self.site.setup.most_flights)
         return sorted(found.items(), reverse=True)[:count]
+
+    def _newest(self, count: int, newest: int | None) -> range:
+        """Return numbers among which there are mostly this many decisions: answers for peers have numbers too."""
+        last = self.site.state.learner.last_id
+        newest = last if newest is None else min(newest, last)
+        return range(max(0, newest - 4 * count) + 1, newest + 1)
 
     def waiting(self) -> Facts:
         """Return how many decisions, and answers for peers, wait for their label, and for how many seconds."""

@@ -24,6 +24,7 @@ from typing import Any, Final
 from cosend.engine.needs import Failure
 from cosend.errors import ClassifierError, CosendError, in_one_line
 from cosend.models.adapters import Classifier, Predicted, answers_of, teach
+from cosend.runtime.durations import Durations
 
 SHARE_OF_LIMIT: Final = 0.25  # of its time limit that a call should take: this decides how many items it gets at once
 MOST_ITEMS: Final = 4_096
@@ -59,6 +60,7 @@ class Worker:
         self.name, self.classifier, self.limit_s, self.threads = name, classifier, limit_s, threads
         self._lane = lane if threads > 1 else None
         self.seconds_per_item = 0.0  # lately, 0 if it is not known
+        self.took = Durations()  # of calls, until they were back or given up
         self._jobs: SimpleQueue[Job | None] = SimpleQueue()  # None: it is closed
         self._changed = threading.Lock()
         self._left = 0  # jobs that wait or run
@@ -137,8 +139,10 @@ class Worker:
             self._left -= 1
             self._running.discard(job)
             if job.count:
-                spent_s = (time.monotonic() - job.started) / job.count
-                self.seconds_per_item = smoothed(self.seconds_per_item, spent_s)
+                spent_s = time.monotonic() - job.started
+                self.seconds_per_item = smoothed(self.seconds_per_item, spent_s / job.count)
+                if not job.is_over:
+                    self.took.add(spent_s)
             goes_on = True
             if job.is_over:
                 self._stuck -= 1
@@ -161,6 +165,7 @@ class Worker:
             given_up = [job for job in late if job.count and not job.is_over]
             for job in given_up:
                 job.is_over = True
+                self.took.add(now - job.started)
             self._stuck += len(given_up)
             if self._learns:  # its one thread is not replaced; what waits is given up behind a lesson too
                 hangs = bool(late)

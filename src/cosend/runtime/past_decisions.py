@@ -32,7 +32,7 @@ class Past:
     arm: str
     kind: int
     cell: int
-    cost: float
+    cost: float  # that was expected
     propensity: float
     context: tuple[Any, ...]
     at: float = 0.0  # when it was answered, in seconds since 1970
@@ -43,6 +43,7 @@ class Past:
     labelled: bool = False
     truth: Any = None
     score: float | None = None  # instead of a true label
+    cost_paid: float | None = None  # what it really cost, as its answer or its label says
 
     @property
     def is_known(self) -> bool:
@@ -104,6 +105,8 @@ def _chosen(row: Row, event: Chosen, place: int) -> Past:
 
 def _answered(past: Past, row: Row, event: Answered | Shown, place: int) -> None:
     past.at, past.told = row.at, True
+    if isinstance(event, Answered) and event.paid and event.paid[place] == event.paid[place]:
+        past.cost_paid = event.paid[place]
     if isinstance(event, Shown) and event.model:  # before its arm has answered, or after
         past.shown, past.shown_by = event.labels[place], event.model
     else:
@@ -118,15 +121,21 @@ def _note_labels(index: LogIndex, found: dict[int, Past]) -> None:
         found[number].labelled = True
     for row in index.rows(sorted({*labelled.values()})):
         event = decode(row.event)
-        for number, truth, gain in _told(event):
-            if number in found and truth is None:
-                found[number].labelled, found[number].score = False, gain
-            elif number in found:
-                found[number].truth = truth
+        for number, truth, gain, cost in _told(event):
+            if number not in found:
+                continue
+            past = found[number]
+            past.cost_paid = past.cost_paid if cost is None else cost
+            if truth is None:
+                past.labelled, past.score = False, gain
+            else:
+                past.truth = truth
 
 
-def _told(event: Event) -> Iterable[tuple[int, Any, float]]:
-    return zip(event.ids, event.truths, event.gains, strict=True) if isinstance(event, Labelled) else ()
+def _told(event: Event) -> Iterable[tuple[int, Any, float, float | None]]:
+    if not isinstance(event, Labelled):
+        return ()
+    return zip(event.ids, event.truths, event.gains, event.costs or (None,) * len(event.ids), strict=True)
 
 
 SLICE: Final = 1_000  # ids that are looked up before others have their turn

@@ -16,6 +16,7 @@ from typing import Any, Final
 from cosend.algorithm.values import LabelledData
 from cosend.engine.needs import QUESTION, AskPeer, Call, CallPeer, Failure, Question, Rows, columns_of
 from cosend.errors import CosendError, LinkError, Unavailable, in_one_line
+from cosend.runtime.durations import Durations
 from cosend.runtime.log_writer import Commits
 from cosend.runtime.model_threads import smoothed
 from cosend.transport.link import Link
@@ -39,6 +40,7 @@ class Lane:
     calls: int = 0  # in flight
     timer: asyncio.TimerHandle | None = None
     seconds_per_item: float = 0.0  # between a question and its answer, lately
+    took: Durations = field(default_factory=Durations)
 
 
 class Calls:
@@ -83,7 +85,9 @@ class Calls:
                 await self._commits.done()  # a peer must not wait for the label of a decision that a crash would lose
             call = parts[0][0].call._replace(questions=questions)
             answers, reports = await answers_of_peer(self._link, call, self._deadline_s * (1 - ASK_SHARE))
-            lane.seconds_per_item = smoothed(lane.seconds_per_item, (time.monotonic() - start_s) / len(questions))
+            spent_s = time.monotonic() - start_s
+            lane.seconds_per_item = smoothed(lane.seconds_per_item, spent_s / len(questions))
+            lane.took.add(spent_s)
         except Unavailable:  # the disk has failed: all who wait have been told
             return
         except Exception as error:  # whatever it is, the items must not wait for ever
@@ -97,6 +101,10 @@ class Calls:
             part = slice(done, done + end - first)
             self._answered(need, first, answers[part], reports[part])
             done = part.stop
+
+    def took(self) -> dict[str, Durations]:
+        """Return how long calls took, by the peers that were called."""
+        return {peer: lane.took for peer, lane in self._lanes.items()}
 
     def seconds_per_item(self, peer: str) -> float | None:
         """Return how long a peer takes for an item, if it was ever asked."""

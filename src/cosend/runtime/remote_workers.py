@@ -128,7 +128,9 @@ class Elsewhere(Worker):
         begun = time.monotonic()
         try:
             answers = await self._answers(worker, items, begun + self.limit_s)
-            self.seconds_per_item = smoothed(self.seconds_per_item, (time.monotonic() - begun) / len(items))
+            spent_s = time.monotonic() - begun
+            self.seconds_per_item = smoothed(self.seconds_per_item, spent_s / len(items))
+            self.took.add(spent_s)
         finally:
             place = 0
             for each, start, done in parts:

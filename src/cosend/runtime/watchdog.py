@@ -8,8 +8,9 @@ import sys
 import threading
 import time
 import traceback
-from bisect import bisect_left
 from typing import Final
+
+from cosend.runtime.durations import Durations
 
 LOG: Final = logging.getLogger("cosend.runtime")
 STUCK_S: Final = 30.0  # beyond what models and peers may take: a disk may be slow, but not for so long
@@ -40,8 +41,7 @@ class Pulse:
     """
 
     def __init__(self) -> None:
-        self.counts = [0] * (len(LIMITS_S) + 1)  # of beats by how late they were, behind the last limit all others
-        self.sum_s = 0.0
+        self.late = Durations(LIMITS_S)  # of every beat
         self._last = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._ended = threading.Event()
@@ -56,9 +56,7 @@ class Pulse:
         self._timer = self._loop.call_at(self._last + BEAT_S, self._beat)
 
     def _beat(self) -> None:
-        late_s = max(0.0, self._loop.time() - self._last - BEAT_S)
-        self.counts[bisect_left(LIMITS_S, late_s)] += 1
-        self.sum_s += late_s
+        self.late.add(max(0.0, self._loop.time() - self._last - BEAT_S))
         self._next()
 
     def end(self) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from itertools import accumulate
 from typing import Any, Final
 
 from prometheus_client import CollectorRegistry, Histogram, generate_latest
@@ -16,9 +15,9 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
+from cosend.engine.money import amount
 from cosend.engine.scoring import as_score
 from cosend.runtime.running_site import RunningSite
-from cosend.runtime.watchdog import LIMITS_S
 
 SECONDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5)
 POSITIONS: Final = {"closed": 0, "half open": 1, "open": 2}
@@ -48,12 +47,12 @@ class _Counts(Collector):
         outcomes = {kind: counts.labels[kind] for kind in ("learnt", "duplicate", "unknown", "expired", "missing")}
         for name, about, labels, values in (
             ("decisions", "Decisions that were answered.", ["arm", "phase"], counts.decisions),
-            ("labels", "True labels and scores that arrived, by outcome.", ["result"], outcomes),
+            ("labels", "Labels and scores that arrived, by outcome.", ["result"], outcomes),
             ("failures", "Items on which an arm failed.", ["arm", "kind"], counts.failures),
             ("answers_for_peers", "Items answered for a peer.", ["peer"], counts.served),
             (
                 "labels_from_peers",
-                "True labels and scores that a peer forwarded for these items.",
+                "Labels and scores that a peer forwarded for these.",
                 ["peer"],
                 counts.taught,
             ),
@@ -84,13 +83,10 @@ class _Counts(Collector):
         about = "Scores that were learnt; cosend_labels_total counts them too."
         yield CounterMetricFamily("cosend_scores", about, counts.scored_by_hand)
         yield CounterMetricFamily("cosend_unanswered", "Items that no arm could answer.", counts.unanswered)
-        yield CounterMetricFamily(
-            "cosend_rebuilds", "Times that the site was rebuilt from its event log.", counts.rebuilt
-        )
-        pulse, limits = self._site.pulse, [*map(str, LIMITS_S), "+Inf"]
-        buckets = [*zip(limits, accumulate(pulse.counts), strict=True)]
+        yield CounterMetricFamily("cosend_rebuilds", "Rebuilds from the event log.", counts.rebuilt)
+        late = self._site.pulse.late
         about = "How long the event loop was blocked, sampled 100 times a second."
-        yield HistogramMetricFamily("cosend_loop_stall_seconds", about, buckets, pulse.sum_s)
+        yield HistogramMetricFamily("cosend_loop_stall_seconds", about, late.buckets(), late.sum_s)
         if self._site.is_ready:
             yield from self._gauges()
 
@@ -105,11 +101,12 @@ class _Counts(Collector):
             ["arm"],
             positions,
         )
+        yield from self._calls_and_peers()
         yield from self._spending()
         for name, about, value in (
             ("pending", "Decisions whose true label has not arrived.", learner.pending_count),
             ("in_flight", "Items that wait for a model or a peer.", site.running.in_flight),
-            ("events", "Events in the log, including those that were removed.", site.commits.position),
+            ("events", "Events logged so far.", site.commits.position),
             ("recent_error", "Error rate over about the last thousand labels.", site.counts.error),
             ("recent_score", "Mean of about the last thousand scores, in their units.", score),
             ("recent_reward", "Mean reward over about the last thousand labels and scores.", site.counts.reward),
@@ -117,15 +114,34 @@ class _Counts(Collector):
             if value is not None:
                 yield GaugeMetricFamily(f"cosend_{name}", about, value)
 
+    def _calls_and_peers(self) -> Iterator[Metric]:
+        """Yield how long arms take, which peers can be asked, and the labels that wait for them."""
+        site, peers = self._site, self._site.state.learner.arms.peers
+        took = {arm: worker.took for arm, worker in site.workers.items()} | site.running.calls.took()
+        values = {arm: (each.buckets(), each.sum_s) for arm, each in took.items()}
+        about = "Time of a call to a model or peer."
+        yield _family(HistogramMetricFamily, "call_seconds", about, ["arm"], values)
+        about = "Whether a peer can be asked: 1, or 0."
+        present = {peer: int(peer not in site.peers.offline) for peer in peers}
+        yield _family(GaugeMetricFamily, "peer_present", about, ["peer"], present)
+        about = "Labels and scores that wait for a peer."
+        waiting = {peer: len(site.state.outbox.get(peer, ())) for peer in peers}
+        yield _family(GaugeMetricFamily, "outbox", about, ["peer"], waiting)
+
     def _spending(self) -> Iterator[Metric]:
-        """Yield how the limits of the budget stand, if there is one."""
+        """Yield what arms have spent, and how the limits of the budget stand, if there is one."""
+        money = self._site.setup.money
+        unit = "costs" if money is None else money.currency
+        spent = {(arm, unit): amount(money, cost) for arm, cost in self._site.state.spent.by_arm().items()}
+        about = "Total cost of all decisions of an arm."
+        yield _family(GaugeMetricFamily, "arm_spent", about, ["arm", "unit"], spent)
         accounts = self._site.state.accounts
         limits = [] if accounts is None else accounts.spending(self._site.setup.money)
         for name, about in (
-            ("amount", "Allowance of a limit of the budget for each item, hour or day."),
+            ("amount", "Allowance of a limit for each item, hour or day."),
             ("allowed", "Total allowance of the limit so far."),
-            ("spent", "Total spending so far; an estimate where an answer has not named its cost yet."),
-            ("factor", "Factor on costs that keeps the limit; for a limit of calls, the cost added to a call."),
+            ("spent", "Total spending so far; unknown costs are estimated."),
+            ("factor", "Factor on costs that keeps the limit; of calls: the cost added to one."),
         ):
             values = {(each.limit, each.arm, each.unit): getattr(each, name) for each in limits}
             if values:

@@ -142,6 +142,7 @@ class Service:
             schema.ARMS: self._arms,
             schema.CHANGE_ARM: self._change_arm,
             schema.CELLS: self._cells,
+            schema.DECISIONS: self._decisions,
             schema.DECISION: self._decision,
             schema.EVENTS: self._events,
             schema.MODE: self._mode,
@@ -191,6 +192,10 @@ class Service:
         found = self._inspect().cells(page.start, page.count)
         more = page.start + page.count if len(found) == page.count else None
         return schema.Cells(msgspec.convert(found, list[schema.Cell]), more)
+
+    async def _decisions(self, page: schema.NewestPage) -> schema.PastDecisions:
+        found, following = await self._inspect().decisions(page.count, page.start)
+        return schema.PastDecisions(msgspec.convert(found, list[schema.PastDecision]), following)
 
     async def _decision(self, id: str) -> schema.DecisionRecord:
         return msgspec.convert(await self._inspect().decision(id), schema.DecisionRecord)

@@ -122,6 +122,15 @@ class Page(msgspec.Struct):
     count: Annotated[int, Meta(ge=1, le=1000)] = 100
 
 
+class NewestPage(msgspec.Struct):
+    """The number of the newest decision to return, and how many to return."""
+
+    start: Annotated[
+        Annotated[int, Meta(ge=0, le=2**53)] | None, Meta(description="without it, the newest there is")
+    ] = None
+    count: Annotated[int, Meta(ge=1, le=100)] = 20
+
+
 class EventsPage(Page):
     """The number of the first event, and the largest number of events to return."""
 
@@ -139,7 +148,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     arm: str
     phase: Phase
     cell: int
-    cost: Share
+    cost: Annotated[Share, Meta(description="the expected cost, when its arm was chosen")]
     propensity: Annotated[float | None, Meta(description="null if it is not known")]
     answered_by: Annotated[str | None, Meta(description="the model whose prediction this is, in mode observe")] = None
 
@@ -204,8 +213,8 @@ class Cells(msgspec.Struct):
     next: Next
 
 
-class DecisionRecord(Decision, frozen=True, kw_only=True):
-    """A decision, its true label if there is one, and what its cell knows now."""
+class PastDecision(Decision, frozen=True, kw_only=True):
+    """A decision, what it cost, and its true label or score if there is one."""
 
     number: Annotated[int, Meta(description="the site's own id")]
     at: Annotated[float, Meta(description="when it was answered, in seconds since 1970")]
@@ -216,9 +225,26 @@ class DecisionRecord(Decision, frozen=True, kw_only=True):
     score: Annotated[
         float | None, Meta(description="what the answer was worth, in the units of the site, if no label arrived")
     ] = None
-    price: Annotated[float | None, Meta(description="the cost in the currency of the site; null without one")] = None
+    price: Annotated[float | None, Meta(description="`cost` in the currency of the site; null without one")] = None
+    cost_paid: Annotated[
+        float | None,
+        Meta(description="the real cost, as its answer or its label says; null if neither does"),
+    ] = None
+    price_paid: Annotated[float | None, Meta(description="`cost_paid` in the currency of the site")] = None
     pending: Annotated[bool, Meta(description="whether the true label may still arrive")]
+
+
+class DecisionRecord(PastDecision, frozen=True, kw_only=True):
+    """The same, and what its cell knows now."""
+
     cell_now: Cell | None
+
+
+class PastDecisions(msgspec.Struct):
+    """A page of decisions, newest first."""
+
+    decisions: list[PastDecision]
+    next: Next
 
 
 class Arm(msgspec.Struct, frozen=True, kw_only=True):
@@ -226,8 +252,15 @@ class Arm(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     kind: Literal["local", "peer"]
-    cost: float
+    cost: Annotated[float, Meta(description="the expected cost of a decision")]
     price: Annotated[float | None, Meta(description="the cost in the currency of the site; null without one")] = None
+    spent: Annotated[
+        float,
+        Meta(
+            description="what its decisions for this site have cost since the site was created, in the currency of the "
+            "site, or else in costs: the real cost where it is known, or else the expected one"
+        ),
+    ] = 0.0
     paused: bool
     present: Annotated[bool, Meta(description="false while a peer is offline")]
     refused: Annotated[str | None, Meta(description="why a peer that is online is not asked")]
@@ -238,7 +271,10 @@ class Arm(msgspec.Struct, frozen=True, kw_only=True):
     labels: Annotated[
         int, Meta(description="the labels and scores that scored it; for a learnt arm, the labels that it learns from")
     ]
-    mean_gain: Annotated[float | None, Meta(description="its mean gain, in [0, 1], before costs")]
+    mean_gain: Annotated[
+        float | None,
+        Meta(description="its mean gain, in [0, 1], before costs; what answers cost above `cost` is taken off"),
+    ]
     mean_over: Annotated[int, Meta(description="over how many labels and scores; for a learnt arm, old ones fade")]
     seconds_per_item: float | None
 
@@ -256,27 +292,19 @@ class ArmList(list[Arm]):
 
     def table(self) -> SmallTable:
         """Return it as a table."""
-        has_prices = any(arm.price is not None for arm in self)
-        heading = [
-            "arm",
-            "kind",
-            "cost",
-            *(["price"] if has_prices else []),
-            "decisions",
-            "labels",
-            "mean gain",
-            "state",
-        ]
-        return SmallTable(counted(len(self), "arm"), heading, [_arm_row(arm, has_prices=has_prices) for arm in self])
+        has_prices, has_spent = any(arm.price is not None for arm in self), any(arm.spent for arm in self)
+        money = [*(["price"] if has_prices else []), *(["spent"] if has_spent else [])]
+        heading = ["arm", "kind", "cost", *money, "decisions", "labels", "mean gain", "state"]
+        return SmallTable(counted(len(self), "arm"), heading, [_arm_row(arm, money) for arm in self])
 
 
-def _arm_row(arm: Arm, *, has_prices: bool) -> list[str]:
-    price = [] if not has_prices else ["" if arm.price is None else plain_number(arm.price)]
+def _arm_row(arm: Arm, money: list[str]) -> list[str]:
+    amounts = ["" if (amount := getattr(arm, name)) is None else plain_number(amount) for name in money]
     gain = "" if arm.mean_gain is None else f"{arm.mean_gain:.3f}"
     out = [("paused", arm.paused), ("offline", not arm.present), ("refused", arm.refused is not None)]
     state = [word for word, holds in (*out, ("backing off", arm.breaker == "open")) if holds]
     numbers = f"{sum(arm.decisions.values()):,}", f"{arm.labels:,}", gain
-    return [arm.name, arm.kind, plain_number(arm.cost), *price, *numbers, ", ".join(state)]
+    return [arm.name, arm.kind, plain_number(arm.cost), *amounts, *numbers, ", ".join(state)]
 
 
 class Arms(msgspec.Struct):
@@ -350,6 +378,9 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     ] = None
     recent_reward: Annotated[float | None, Meta(description="mean reward of the same, net of costs")]
     scores: Annotated[int, Meta(description="how many of the learnt ones are scores")] = 0
+    spent: Annotated[
+        float, Meta(description="what all arms have spent, as `spent` of an arm, with those that have left")
+    ] = 0.0
     budget: Annotated[list[Spending], Meta(description="each limit of the budget")] = []
     cells: int
     events: Annotated[int, Meta(description="events in the log, including those that were removed")]
@@ -372,6 +403,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
             ("pending", f"{self.pending:,}"),
             ("labels", labels),
             *((f"recent {name}", f"{value:.3f}") for name, value in recent.items() if value is not None),
+            *([("spent", f"{plain_number(self.spent)} {self.currency or ''}".strip())] if self.spent else []),
             *((f"budget {each.limit.replace('_', ' ')}", str(each)) for each in self.budget),
             *(("took over", each) for each in self.took_over),
         ]
@@ -418,6 +450,9 @@ CHANGE_ARM: Final = Route(
     "change_arm", "POST", "/v1/arms/{name}", "admin", "Change the cost of an arm, or pause it", Arm, ArmChange
 )
 CELLS: Final = Route("cells", "GET", "/v1/cells", "read", "List the cells, oldest first", Cells, query=Page)
+DECISIONS: Final = Route(
+    "decisions", "GET", "/v1/decisions", "read", "List the decisions, newest first", PastDecisions, query=NewestPage
+)
 DECISION: Final = Route("decision", "GET", "/v1/decisions/{id}", "read", "Explain a decision", DecisionRecord)
 EVENTS: Final = Route(
     "events",
@@ -437,6 +472,6 @@ METRICS: Final = Route(
     "metrics", "GET", "/metrics", "read", "Read the metrics for Prometheus", str, None, None, "text/plain"
 )
 ROUTES: Final[tuple[Route[Any], ...]] = (
-    *(CLASSIFY, LABELS, SUMMARY, ARMS, CHANGE_ARM, CELLS, DECISION, EVENTS, MODE),
+    *(CLASSIFY, LABELS, SUMMARY, ARMS, CHANGE_ARM, CELLS, DECISIONS, DECISION, EVENTS, MODE),
     *(LIVE, READY, METRICS),
 )
