@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from rich.console import Console
 from rich.table import Table
 
-from cosend.text import TableText, markdown_table
+from cosend.text import markdown_table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+Cells: TypeAlias = list[str]
+TableText: TypeAlias = tuple[str, Cells, list[Cells]]  # title, heading, rows
 Section: TypeAlias = tuple[TableText, Sequence[str]]  # a table, and what has to be said about it
 Plot: TypeAlias = "Callable[[Any], Figure | None]"  # None if there is nothing to draw
 

@@ -43,11 +43,10 @@ from cosend.checks import check_one_of, check_whole
 from cosend.engine.learnt_arms import Learnt
 from cosend.errors import CosendError, SettingError
 from cosend.run.play import Heard
-from cosend.text import TableText
 from research.beyond.learnt import Numbered, look_up
 from research.other_libraries import COMPILED, FIELD
 from research.other_libraries import play as play_other
-from research.output import Section, as_markdown
+from research.output import Section, TableText, as_markdown
 from research.output import write as write_all
 
 WORLDS: Final = ("letter", "eeg", "bike")

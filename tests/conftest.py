@@ -19,6 +19,7 @@ ROOT = Path(__file__).parents[1]
 BESIDE = ROOT.parent / "shared" / "data" / "kddcup.data_10_percent.gz"
 
 FIRST = ["test_same_everywhere.py", "test_network_killed.py", "test_log_killed.py", "test_service_model.py"]
+ROUNDS = 5  # of trees, without the compiler
 LONGEST_S = 60.0  # no test that is a coroutine takes so long, unless something hangs
 
 settings.register_profile(
@@ -73,6 +74,13 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     given = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
     asyncio.run(asyncio.wait_for(pyfuncitem.obj(**given), LONGEST_S))
     return True
+
+
+@pytest.fixture
+def few_trees(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fit few trees where nothing is compiled: all of them take as long as a thousand decisions."""
+    if os.environ.get("NUMBA_DISABLE_JIT") == "1":
+        monkeypatch.setattr("cosend.algorithm.boosting.ROUNDS", ROUNDS)
 
 
 @pytest.fixture(scope="session")

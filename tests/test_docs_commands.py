@@ -44,6 +44,7 @@ NOT_RUN = {
 }
 DATA = "kddcup.data_10_percent.gz"
 ROWS = 25_000
+SHORT = "--items 1000"  # of a run
 MODELS = "\n".join(
     f'def {name}(item):\n    return "ill" if float(item["pressure"]) > {limit} else "well"\n'
     for name, limit in {"young": 125, "any_age": 135, "for_the_middle": 140}.items()
@@ -124,10 +125,10 @@ def done_by_a_reader(page: Path, options: str = "") -> list[str]:
             tables = tomllib.loads(text)
             part = text + SITE if "context" in tables else REST + text
             Path("network.toml").write_text(text if isinstance(tables.get("sites"), list) else part)
-            verbs = ["validate", "run"] if "stream" in tables else ["validate"]
-            seen += [printed(f"cosend {verb} network.toml") for verb in verbs]
+            verbs = ["validate network.toml", f"run network.toml {SHORT}"]
+            seen += [printed(f"cosend {verb}") for verb in verbs[: 1 + ("stream" in tables)]]
         else:
-            seen.append(printed(text + options))
+            seen.append(printed(f"{text} {SHORT if text.startswith('cosend run') else options}"))
     return seen
 
 

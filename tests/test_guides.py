@@ -17,8 +17,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from tests.cli.serving import free_port
 from tests.links.worlds import server_binary
+from tests.tools.processes import free_port
 
 DOCS = Path(__file__).parents[1] / "docs"
 FILE = re.compile(r"`([\w.]+)`[^`]*\n\n```(?:python|toml)\n(.*?)^```", flags=re.MULTILINE | re.DOTALL)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import random
@@ -9,13 +10,15 @@ import subprocess
 import sys
 import zlib
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from cosend import Learner, MixedViews, Site, simulate
+from cosend import Learner, MixedViews, Site, compiled, simulate
 from cosend.algorithm import boosting
 from cosend.algorithm import layout as col
 from cosend.algorithm.values import Phase
@@ -30,6 +33,14 @@ ITEMS = 100
 SLOTS = 100  # of a replay, which takes long without the compiler
 
 
+@contextmanager
+def one_compiles() -> Iterator[None]:
+    """Wait for the other part of the tests, if it compiles now: it keeps what this one needs too."""
+    with Path(compiled.__file__).open() as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
 def in_the_other_way(expression: str) -> Any:
     """Evaluate an expression of this module in a new process, without the compiler if it is used here, else with it."""
     program = (
@@ -39,7 +50,8 @@ def in_the_other_way(expression: str) -> Any:
     is_plain = os.environ.get("NUMBA_DISABLE_JIT") == "1"
     environment = {**os.environ, "NUMBA_DISABLE_JIT": "0" if is_plain else "1"}
     command = [sys.executable, "-c", program]
-    done = subprocess.run(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True, check=True)  # noqa: S603 - our own
+    with one_compiles() if is_plain else nullcontext():
+        done = subprocess.run(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True, check=True)  # noqa: S603 - our own
     was_plain, result = json.loads(done.stdout)
     assert was_plain != is_plain
     return result
@@ -131,7 +143,8 @@ def test_every_policy_does_the_same_with_and_without_the_compiler() -> None:
     "seeds", [PARTS[0], *(pytest.param(part, marks=pytest.mark.claims) for part in PARTS[1:])], ids=str
 )
 def test_batches_equal_one_by_one_and_compiled_equals_uncompiled(seeds: range) -> None:
-    batched = [played(seed, batched=True) for seed in seeds]
+    with one_compiles():
+        batched = [played(seed, batched=True) for seed in seeds]
     one_by_one = [played(seed, batched=False) for seed in seeds]
     assert [seed for seed, a, b in zip(seeds, batched, one_by_one, strict=True) if a != b] == []
     the_other_way = in_the_other_way(f"[here.played(seed, batched=True) for seed in {seeds!r}]")

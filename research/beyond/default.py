@@ -8,9 +8,9 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from cosend.text import TableText
 from research.beyond.parts import BESIDE, OURS
 from research.beyond.settings import TOGETHER
+from research.output import TableText
 
 Row = dict[str, Any]
 

@@ -15,7 +15,7 @@ from cosend.algorithm.cells import keys_of
 from cosend.algorithm.layout import Floats, Ints
 from cosend.algorithm.policies import MixedViews
 from cosend.simulation.baselines import per_cell_oracle
-from cosend.simulation.feature_axes import precompute
+from cosend.simulation.simulate import precompute
 from research.beyond.settings import AXES, LONGEST_RANDOM_DELAY, RANDOM_DELAY, Settings
 from research.paper import run as kdd99
 from research.paper.settings import PEER_FUNCTIONS, SLICES

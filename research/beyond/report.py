@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from cosend.text import TableText, short_number
+from cosend.text import short_number
 from research.beyond import default, plots
 from research.beyond.liar import ABSENT, LIES
 from research.beyond.run import Row
 from research.beyond.settings import BACK_WITHIN, CONTEXTS, EVERY_FEATURE, MAIN, RUNNING_ITEMS, STILL
-from research.output import Section, as_markdown
+from research.output import Section, TableText, as_markdown
 from research.output import write as write_all
 
 Results = dict[str, Any]

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from cosend.text import TableText
-from research.output import Section, as_markdown, look, new_figure
+from research.output import Section, TableText, as_markdown, look, new_figure
 from research.output import write as write_all
 from research.paper import settings as fixed
 from research.paper.run import CURVE_STEP

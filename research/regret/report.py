@@ -10,9 +10,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from cosend.text import TableText, counted
+from cosend.text import counted
 from research import bounds
-from research.output import Section, as_markdown
+from research.output import Section, TableText, as_markdown
 from research.output import write as write_all
 from research.regret import zooming
 from research.regret.parts import PARTS

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import re
 import time
@@ -73,7 +72,6 @@ from cosend.engine.site_state import SiteState
 from cosend.engine.snapshot import check_fits, restore, state_of
 from cosend.errors import (
     ArmError,
-    ClassifierError,
     CosendError,
     NetworkError,
     SettingError,
@@ -86,16 +84,14 @@ from cosend.explanation import ArmForecast, Explanation, Weights, in_few_words, 
 from cosend.explanation import weighted_views as weighted_views
 from cosend.models.adapters import (
     Classifier,
-    Predicted,
     all_known_labels,
     all_say_free_text,
+    answers_of,
     as_classifier,
-    known,
     plain,
     predictions,
     teach,
 )
-from cosend.models.endpoints import Endpoint
 from cosend.store.state_file import read_state, write_state
 from cosend.text import SmallTable, counted, plain_number, short_text
 
@@ -982,27 +978,6 @@ def with_prices(
 
 
 # Answers of arms
-
-
-def answers_of(name: str, model: Classifier, items: Sequence[Any]) -> Predicted:
-    """Return what a model says about items; if it fails on all of them together, each is asked separately.
-
-    An endpoint says itself what has failed for each item.
-    """
-    if isinstance(model, Endpoint):
-        return model.answers(items)
-    try:
-        return predictions(name, model, items)
-    except ClassifierError as error:
-        if len(items) == 1:
-            return Predicted([Failure(str(error))])
-        answers, confidences, costs = list[Any](), list[float](), list[float]()
-        for item in items:
-            (answer,), sure, paid = answers_of(name, model, [item])
-            answers.append(answer)
-            confidences.append(math.nan if sure is None else sure[0])
-            costs.append(math.nan if paid is None else paid[0])
-        return Predicted(answers, confidences, known(costs))
 
 
 def _called(peer: Peer, call: Call) -> list[Any]:

@@ -7,14 +7,12 @@ from collections.abc import Sequence
 from decimal import Decimal
 from functools import cache
 from html import escape
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-Cells: TypeAlias = list[str]
 SMALLEST: Final = 1e-7  # that is written without an exponent
-TableText: TypeAlias = tuple[str, Cells, list[Cells]]  # title, heading, rows
 
 
 def short_number(number: float) -> str:

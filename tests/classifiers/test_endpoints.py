@@ -21,10 +21,9 @@ import pytest
 from cosend import Site
 from cosend.axes import Feature
 from cosend.errors import ClassifierError, ModelError, NoAnswer, SettingError
-from cosend.models.adapters import Failure, Predicted, as_classifier, known_labels
+from cosend.models.adapters import Failure, Predicted, answers_of, as_classifier, known_labels
 from cosend.models.endpoints import MOST_BYTES, Endpoint, wait_asked_for
 from cosend.models.loading import load_model
-from cosend.site import answers_of
 from tests.tools.endpoints import Server, endpoints
 
 ITEMS = [{"age": age, "text": "some text"} for age in (10, 60, 30, 80)]

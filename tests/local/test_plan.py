@@ -11,7 +11,8 @@ import pytest
 
 from cosend.errors import CosendError, NetworkFileError, SettingError
 from cosend.local.plan import make_plan
-from tests.cli.serving import NETWORK, free_port, write_network
+from tests.cli.serving import NETWORK, write_network
+from tests.tools.processes import free_port
 
 SERVERS = '[network]\nservers = ["nats://nats.example:4222"]\n'
 

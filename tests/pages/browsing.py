@@ -13,7 +13,8 @@ from urllib.parse import urlsplit
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from tests.cli.serving import Served, free_port
+from tests.cli.serving import Served
+from tests.tools.processes import free_port
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 NO_BROWSER = "there is no Chromium on this machine"

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from cosend.pages.rendering import percent
-from tests.cli.serving import Served, free_port, served
+from tests.cli.serving import Served, served
 from tests.cli.test_up import Up, up
 from tests.links.worlds import server_binary
 from tests.pages.browsing import (
@@ -32,6 +32,7 @@ from tests.pages.browsing import (
     teach,
     write_files,
 )
+from tests.tools.processes import free_port
 
 pytestmark = [
     pytest.mark.claims,

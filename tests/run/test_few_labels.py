@@ -9,7 +9,7 @@ import pytest
 
 from cosend.cli.run import changed
 from cosend.config.network_file import NetworkFile, load
-from cosend.run.play import play, play_policy, play_sites
+from cosend.run.play import Outcome, play, play_policy, play_sites
 from cosend.run.prepare import Prepared, prepare
 from cosend.run.result import result
 
@@ -29,11 +29,15 @@ def prepared() -> Prepared:
     return prepare(clinics(school=0.1, seniors=0.1), Path())
 
 
-def test_labels_come_for_about_the_share_and_all_items_count(prepared: Prepared) -> None:
+@pytest.fixture(scope="module")
+def outcome(prepared: Prepared) -> Outcome:
+    return play(prepared)
+
+
+def test_labels_come_for_about_the_share_and_all_items_count(prepared: Prepared, outcome: Outcome) -> None:
     told = [prepared.told(site).mean() for site in range(3)]
     assert told == [pytest.approx(0.1, abs=0.03), 1.0, pytest.approx(0.1, abs=0.03)]
     assert not np.array_equal(prepared.told(0), prepared.told(2))
-    outcome = play(prepared)
     assert all(len(each.net) == ITEMS // 3 for each in outcome.played)
     learnt = [site["stack"].labels for site in outcome.first.learnt]
     assert learnt == [prepared.told(site).sum() for site in range(3)]
@@ -61,15 +65,16 @@ def test_the_compiled_simulation_and_real_sites_learn_from_the_same_labels(prepa
         np.testing.assert_array_equal(one, other)
 
 
-def test_what_is_played_of_the_first_items_alone_is_the_beginning_of_the_whole(prepared: Prepared) -> None:
-    part, whole = (play_policy(each, prepared.policy) for each in (prepared.first_slots(200), prepared))
-    assert part.arms[0].tolist() == whole.arms[0][:200].tolist()
-    begun = result(prepared.first_slots(200), play(prepared.first_slots(200)))
-    assert begun["why"]["town"]["items"] == 100
+def test_what_is_played_of_the_first_items_alone_is_the_beginning_of_the_whole(
+    prepared: Prepared, outcome: Outcome
+) -> None:
+    part = prepared.first_slots(200)
+    begun = play(part, others=False)
+    assert begun.first.arms[0].tolist() == outcome.first.arms[0][:200].tolist()
+    assert result(part, begun)["why"]["town"]["items"] == 100
 
 
-def test_without_peers_a_site_keeps_what_it_learns_itself(prepared: Prepared) -> None:
-    outcome = play(prepared, others=False)
+def test_without_peers_a_site_keeps_what_it_learns_itself(outcome: Outcome) -> None:
     alone = [each for each in outcome.played if each.policy == "local only"]
     assert [each.site for each in alone] == ["school", "town", "seniors"]
     assert not any(each.sent.any() or each.paid.any() for each in alone)
@@ -77,8 +82,7 @@ def test_without_peers_a_site_keeps_what_it_learns_itself(prepared: Prepared) ->
     assert alone[1].right.mean() > town[:3].max()  # better than each of its models, which only what it learns can be
 
 
-def test_the_reasons_count_what_was_asked_and_what_own_arms_say_about_it(prepared: Prepared) -> None:
-    outcome = play(prepared, others=False)
+def test_the_reasons_count_what_was_asked_and_what_own_arms_say_about_it(prepared: Prepared, outcome: Outcome) -> None:
     why, first = result(prepared, outcome)["why"], outcome.first
     for number, name in enumerate(("school", "town", "seniors")):
         assert why[name]["items"] == ITEMS // 6

@@ -11,7 +11,7 @@ import pytest
 from cosend.cli.run import changed, play_all, with_seeds, write
 from cosend.cli.shared import new_console
 from cosend.config.network_file import NetworkFile, load
-from cosend.run.play import play
+from cosend.run.play import Outcome, play
 from cosend.run.prepare import Prepared, prepare
 from cosend.run.result import one_stream, result, scale_and_bins
 from tests.run.test_play import LOG, prepared_of
@@ -26,6 +26,11 @@ def clinics(items: int) -> NetworkFile:
 @pytest.fixture(scope="module")
 def prepared() -> Prepared:
     return prepare(clinics(3_000), Path())
+
+
+@pytest.fixture(scope="module")
+def outcome(prepared: Prepared) -> Outcome:
+    return play(prepared)
 
 
 def test_several_streams_give_means_and_intervals_of_what_each_gives_alone() -> None:
@@ -123,8 +128,7 @@ def test_an_axis_has_its_own_units(case: str, tmp_path: Path) -> None:
     assert -1 <= bins.min() <= bins.max() < scale.bins
 
 
-def test_a_change_is_told_by_the_reward_around_it(prepared: Prepared) -> None:
-    outcome = play(prepared)
+def test_a_change_is_told_by_the_reward_around_it(prepared: Prepared, outcome: Outcome) -> None:
     shown = result(prepared, outcome)
     assert (shown["change"]["item"], shown["change"]["part"]) == (500, 125)
     own = [each for each in outcome.played if each.policy == "MixedViews"]
@@ -137,8 +141,8 @@ def test_no_change_no_picture_of_it(tmp_path: Path) -> None:
     assert result(prepared, play(prepared))["change"] is None
 
 
-def test_the_use_of_arms_counts_the_second_half_of_each_site(prepared: Prepared) -> None:
-    used = result(prepared, play(prepared))["use"]
+def test_the_use_of_arms_counts_the_second_half_of_each_site(prepared: Prepared, outcome: Outcome) -> None:
+    used = result(prepared, outcome)["use"]
     assert {name: sum(map(sum, each["counts"])) for name, each in used.items()} == {
         "school": 500,
         "town": 500,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +17,8 @@ from cosend.engine.events import Event
 from cosend.errors import ArmError, ContextError, NoAnswer, SettingError
 from tests.engine.world import whole
 from tests.policies import POLICIES
+
+pytestmark = pytest.mark.usefixtures("few_trees")
 
 Item = dict[str, Any]
 
@@ -59,7 +62,10 @@ def bytes_of(site: Site, folder: Path) -> bytes:
 
 
 @pytest.mark.parametrize("name", SETTINGS)
-def test_it_names_the_arm_that_the_item_then_gets_and_changes_nothing(name: str, tmp_path: Path) -> None:
+def test_it_names_the_arm_that_the_item_then_gets_and_changes_nothing(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "fsync", lambda _: None)  # what is compared need not last
     log, clock = list[Event](), iter(range(10**6))
     site = Site("s", classifiers=MODELS, journal=log.append, clock=lambda: float(next(clock) // 40), **SETTINGS[name])
     used, draw, waiting = set[str](), random.Random(5), list[Any]()

@@ -13,12 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from cosend import CoS, Learnt, Network, Patience, Site, fold, verify
+from cosend import CoS, Learnt, Network, Patience, Site, fold
 from cosend.algorithm import boosting
 from cosend.algorithm.state import State
 from cosend.axes import AllFeatures, Axis, Category, Feature, PreviousLabel
 from cosend.engine import events, learnt_arms
-from cosend.engine.events import decode, encode
 from cosend.engine.fold import apply
 from cosend.engine.needs import Call, Forward, Question
 from cosend.engine.site_state import Heard, SiteState
@@ -26,21 +25,14 @@ from cosend.errors import LabelWarning, RewardError, SettledDecision, StateError
 from cosend.store.state_file import read_state, write_state
 from tests.engine.world import restored, whole
 from tests.examples import examples
+from tests.site.drawn import assert_log_is_the_state, drawn_items, half, learnt_alike, played_both_ways, truth_of
+from tests.site.drawn import fits_begin_early_and_are_small as fits_begin_early_and_are_small
+
+pytestmark = pytest.mark.usefixtures("fits_begin_early_and_are_small")
 
 UNIT = Feature("x", range=(0, 1))
 AXES: list[Axis] = [UNIT, Category("kind")]
 LATEST: list[Axis] = [PreviousLabel("a", "b", "c"), Feature("x", window=9)]
-
-
-@pytest.fixture(autouse=True)
-def _fits_begin_early_and_are_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(learnt_arms, "FIRST_FIT", 8)
-    monkeypatch.setattr(boosting, "ROUNDS", 2)
-
-
-def half(item: Any) -> Any:
-    """Say which half it is, and how sure that is."""
-    return ("a" if item["x"] < 0.5 else "b", max(item["x"], 1.0 - item["x"]))
 
 
 def moody(item: Any) -> Any:
@@ -59,21 +51,6 @@ def a_site(name: str = "here", log: list[Any] | None = None, **options: Any) -> 
     return Site(name, journal=None if log is None else log.append, **settings)
 
 
-def drawn_items(draw: random.Random, count: int) -> list[dict[str, Any]]:
-    return [{"x": draw.random(), "kind": draw.choice("abc"), "y": draw.randrange(4)} for _ in range(count)]
-
-
-def truth_of(item: dict[str, Any]) -> Any:
-    return item["kind"] if item["x"] < 0.3 else "ab"[item["x"] > 0.6]
-
-
-def assert_log_is_the_state(log: list[Any], site: Site) -> None:
-    """Fold the log, as it is when it was written, and decide everything again."""
-    read = [decode(encode(event)) for event in log]
-    assert whole(fold(read)) == whole(site.engine.state)
-    assert verify(read) == []
-
-
 # The same whatever comes in which order
 
 
@@ -85,30 +62,8 @@ def assert_log_is_the_state(log: list[Any], site: Site) -> None:
 @given(seed=st.integers(0, 2**32))
 @examples(3)
 def test_batches_restarts_and_one_by_one_are_the_same(options: dict[str, Any], seed: int) -> None:
-    draw, log = random.Random(seed), list[Any]()
-    one, many = a_site(log=log, **options), a_site(**options)
-    waiting = list[tuple[int, Any]]()
-    for _ in range(14):
-        items = drawn_items(draw, draw.choice([1, 2, 9]))
-        decisions = [one.classify(item) for item in items]
-        assert many.classify_many(items) == decisions
-        waiting += [(made.id, truth_of(item)) for made, item in zip(decisions, items, strict=True)]
-        draw.shuffle(waiting)
-        labelled, waiting = waiting[::2], waiting[1::2][:20]  # some labels never come
-        labelled = [(id_, truth) for id_, truth in labelled if one.is_pending(id_)]
-        for id_, truth in labelled:
-            one.learn(id_, truth)
-        many.learn_many([id_ for id_, _ in labelled], [truth for _, truth in labelled])
-        if draw.random() < 0.4:
-            again = a_site(**options)
-            if draw.random() < 0.5:
-                again.restore(many.state())()
-            else:
-                again.recover(log)
-            many = again
-    assert whole(many.engine.state) == whole(one.engine.state)
+    one = played_both_ways(lambda log: a_site(log=log, **options), seed)
     assert one.engine.state.learnt.fitted >= 20
-    assert_log_is_the_state(log, one)
 
 
 @pytest.mark.compiled
@@ -118,12 +73,7 @@ def test_they_are_the_same_compiled(seed: int) -> None:
     draw, log = random.Random(seed), list[Any]()
     one, many = a_site(log=log, context=None), a_site(context=None)
     for _ in range(10):
-        items = drawn_items(draw, draw.choice([10, 40]))
-        decisions = [one.classify(item) for item in items]
-        assert many.classify_many(items) == decisions
-        for made, item in zip(decisions, items, strict=True):
-            one.learn(made, truth_of(item))
-        many.learn_many(decisions, [truth_of(item) for item in items])
+        learnt_alike(one, many, drawn_items(draw, draw.choice([10, 40])))
     assert whole(many.engine.state) == whole(one.engine.state)
     assert_log_is_the_state(log, one)
 

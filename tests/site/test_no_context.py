@@ -21,6 +21,8 @@ from cosend.engine.needs import Call, Question
 from cosend.errors import CosendError, NoAnswer, SettingError, StateError
 from tests.engine.world import whole
 
+pytestmark = pytest.mark.usefixtures("few_trees")
+
 Models = dict[str, Callable[[Any], Any]]
 MODELS: dict[str, Models] = {
     "north": {"kinds": lambda item: item["kind"] == "a", "coin": lambda item: item["coin"]},

@@ -11,17 +11,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosend import CellKLUCB, CoS, Learnt, MixedViews, Network, Patience, Site, fold, verify
+from cosend import CellKLUCB, CoS, Learnt, MixedViews, Network, Patience, Site
 from cosend import axes as all_axes
-from cosend.algorithm import boosting
 from cosend.axes import AllFeatures, Axis, Category, Confidence, Feature, PreviousLabel, Says
 from cosend.axis_format import name_of, ticks_of, value_at
-from cosend.engine import encoding, events, learnt_arms
-from cosend.engine.events import decode, encode
+from cosend.engine import encoding, events
 from cosend.engine.needs import Call, Question
 from cosend.errors import ClassifierError, ContextError, SettingError, StateError
 from tests.engine.world import restored, whole
 from tests.examples import examples
+from tests.site.drawn import assert_log_is_the_state, drawn_items, half, learnt_alike, played_both_ways, truth_of
+from tests.site.drawn import fits_begin_early_and_are_small as fits_begin_early_and_are_small
+
+pytestmark = pytest.mark.usefixtures("fits_begin_early_and_are_small")
 
 UNIT = Feature("x", range=(0, 1))
 EVERYTHING: list[Axis] = [Says("stack"), UNIT, Confidence("half"), Category("kind"), Says("moody"), Confidence("grown")]
@@ -31,16 +33,6 @@ CONTEXTS: dict[str, list[Axis]] = {
     "with ranks and labels": [Says("grown"), Feature("y", window=9), PreviousLabel("a", "b", "c"), Confidence("stack")],
     "with every feature": [AllFeatures(), Says("moody"), Category("kind"), Confidence("half"), Says("grown")],
 }
-
-
-@pytest.fixture(autouse=True)
-def _fits_begin_early_and_are_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(learnt_arms, "FIRST_FIT", 8)
-    monkeypatch.setattr(boosting, "ROUNDS", 2)
-
-
-def half(item: Any) -> Any:
-    return ("a" if item["x"] < 0.5 else "b", max(item["x"], 1.0 - item["x"]))
 
 
 def moody(item: Any) -> Any:
@@ -61,21 +53,6 @@ MODELS: dict[str, Any] = {"half": half, "moody": moody, "dumb": lambda _: "a", "
 def a_site(name: str = "here", log: list[Any] | None = None, **options: Any) -> Site:
     settings: dict[str, Any] = {"classifiers": MODELS, "context": EVERYTHING, "costs": {"dear": 0.05}, "seed": 3}
     return Site(name, journal=None if log is None else log.append, **{**settings, **options})
-
-
-def drawn_items(draw: random.Random, count: int) -> list[dict[str, Any]]:
-    return [{"x": draw.random(), "kind": draw.choice("abc"), "y": draw.randrange(4)} for _ in range(count)]
-
-
-def truth_of(item: dict[str, Any]) -> Any:
-    return item["kind"] if item["x"] < 0.3 else "ab"[item["x"] > 0.6]
-
-
-def assert_log_is_the_state(log: list[Any], site: Site) -> None:
-    """Fold the log, as it is when it was written, and decide everything again."""
-    read = [decode(encode(event)) for event in log]
-    assert whole(fold(read)) == whole(site.engine.state)
-    assert verify(read) == []
 
 
 # What it is good for
@@ -136,36 +113,17 @@ def test_what_a_model_says_tells_which_arm_is_right() -> None:
 # The same whatever comes in which order
 
 
+def where_no_arm_fails(item: dict[str, Any]) -> dict[str, Any]:
+    return item | {"x": 0.3 + 0.6 * item["x"]}
+
+
 @pytest.mark.parametrize("context", CONTEXTS)
 @given(seed=st.integers(0, 2**32))
 @examples(3)
 def test_batches_restarts_and_one_by_one_are_the_same(context: str, seed: int) -> None:
-    draw, log = random.Random(seed), list[Any]()
     options: dict[str, Any] = {"context": CONTEXTS[context], "patience": Patience(wait_limit=40)}
-    one, many = a_site(log=log, **options), a_site(**options)
-    waiting = list[tuple[int, Any]]()
-    for _ in range(14):
-        count = draw.choice([1, 2, 9])
-        items = [item | {"x": 0.3 + 0.6 * item["x"]} for item in drawn_items(draw, count)]  # none at which an arm fails
-        decisions = [one.classify(item) for item in items]
-        assert many.classify_many(items) == decisions
-        waiting += [(made.id, truth_of(item)) for made, item in zip(decisions, items, strict=True)]
-        draw.shuffle(waiting)
-        labelled, waiting = waiting[::2], waiting[1::2][:20]  # some labels never come
-        labelled = [(id_, truth) for id_, truth in labelled if one.is_pending(id_)]
-        for id_, truth in labelled:
-            one.learn(id_, truth)
-        many.learn_many([id_ for id_, _ in labelled], [truth for _, truth in labelled])
-        if draw.random() < 0.4:
-            again = a_site(**options)
-            if draw.random() < 0.5:
-                again.restore(many.state())()
-            else:
-                again.recover(log)
-            many = again
-    assert whole(many.engine.state) == whole(one.engine.state)
+    one = played_both_ways(lambda log: a_site(log=log, **options), seed, where_no_arm_fails)
     assert whole(restored(one.engine.state)) == whole(one.engine.state)
-    assert_log_is_the_state(log, one)
 
 
 @pytest.mark.compiled
@@ -174,13 +132,7 @@ def test_they_are_the_same_compiled_and_after_a_load(context: str, tmp_path: Pat
     draw, log = random.Random(4), list[Any]()
     one, many = (a_site(log=journal, context=CONTEXTS[context]) for journal in (log, None))
     for n in range(20):
-        items = drawn_items(draw, 30)
-        items = [item | {"x": 0.3 + 0.6 * item["x"]} for item in items]
-        decisions = [one.classify(item) for item in items]
-        assert many.classify_many(items) == decisions
-        for made, item in zip(decisions, items, strict=True):
-            one.learn(made, truth_of(item))
-        many.learn_many(decisions, [truth_of(item) for item in items])
+        learnt_alike(one, many, [where_no_arm_fails(item) for item in drawn_items(draw, 30)])
         if n == 10:
             many.save(tmp_path / "site")
             many = a_site(context=CONTEXTS[context])

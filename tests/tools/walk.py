@@ -1,11 +1,13 @@
 """`python -m tests.tools.walk`: how much of cosend one item passes, as functions, files and calls that change file.
 
 Each way is traced after a warm-up, without the compiler. Functions that run at import, comprehensions and lambdas do
-not count; a coroutine that is resumed is not called again. What a service does is counted with its client.
+not count; a coroutine that is resumed is not called again. What a service does is counted with its client, without what
+it does all the time, whether items come or not.
 """
 
 from __future__ import annotations
 
+import asyncio
 import dis
 import os
 import sys
@@ -23,6 +25,7 @@ from typing import Any
 PACKAGE = f"{Path('src', 'cosend')}{os.sep}"
 WARM_UP = 12  # items before the one that is traced
 QUIET_S = 0.3  # after a reply: what follows it is part of the way
+IDLE_S = 1.3  # before it: what a service does every second
 RUN = ["run", "clinics", "--items", "60", "--seeds", "1", "--out"]
 
 Step = tuple[str, str, str]  # file and name of the function that is called, and the file of the caller
@@ -65,9 +68,11 @@ class Tracer:
     def walk(self, name: str) -> Iterator[None]:
         """Print a row of the table for what is done in the block, and its functions if they are wanted."""
         self._steps = []
+        time.sleep(IDLE_S)
+        always, self._steps = {step[:2] for step in self._steps}, []
         yield
         time.sleep(QUIET_S)
-        steps, self._steps = Counter(self._steps), None
+        steps, self._steps = Counter(step for step in self._steps if step[:2] not in always), None
         functions = list(dict.fromkeys((file, function) for file, function, _ in steps))
         changes = sum(count for (file, _, caller), count in steps.items() if caller not in ("", file))
         files = len({file for file, _ in functions})
@@ -89,6 +94,40 @@ def walk_two(tracer: Tracer, name: str, classify: Callable[[Any], Any], learn: C
         learn(decided)
 
 
+@contextmanager
+def in_a_loop() -> Iterator[Callable[[Any], Any]]:
+    """Give what runs a coroutine in the event loop of another thread, and waits for it."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    try:
+        yield lambda coroutine: asyncio.run_coroutine_threadsafe(coroutine, loop).result()
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+
+def walk_to_a_peer(tracer: Tracer, folder: Path) -> None:
+    """Walk the way of an item through two running sites, without HTTP: only the peer has a model that is right."""
+    from cosend.runtime.label_intake import Given
+    from cosend.transport.in_process import Hub
+    from tests.node.pairs import two
+
+    def classify(item: Any) -> Any:
+        (decided,) = done(north.classify([item]))
+        asked.append(decided.arm)
+        return decided
+
+    asked = list[str]()
+    with in_a_loop() as done:
+        sites = two(folder, Hub(), lambda _: "well", lambda _: "ill")
+        north, _ = done(sites.__aenter__())
+        walk_two(tracer, "a peer", classify, lambda decided: done(north.label([Given(decided.id, "ill")])))
+        done(sites.__aexit__(None, None, None))
+    assert asked[-1] == "south"
+
+
 def main() -> None:
     """Print the table."""
     os.environ["NUMBA_DISABLE_JIT"] = "1"
@@ -108,6 +147,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         with served(Path(folder)) as (address, _), Client(address) as client:
             walk_two(tracer, "a service", client.classify, lambda decision: client.learn(decision, "ill"))
+        walk_to_a_peer(tracer, Path(folder))
         command = [*RUN, folder]
         CliRunner().invoke(app, command)
         with tracer.walk("cosend run clinics"):

@@ -242,7 +242,7 @@ class Engine:
         self.sharing = sharing
         self._check_sharing()
         functions = [axis.name for axis in state.encoder.read if isinstance(axis, FromFunction)]
-        self._names_check = NamesCheck(state.name, sharing, functions)
+        self._names_check = NamesCheck(state.name, sharing, functions) if sharing.limits else None
         self._fit_if_due()  # one that was interrupted
 
     def draft(self) -> Engine:
@@ -308,7 +308,7 @@ class Engine:
         """Take items of the site's own stream, with what the axes have read off them; or rows of a recording."""
         batch = Batch(items, owner, None if recorded else self.observer, recorded=recorded)
         batch.read = read
-        if self.sharing.limits:
+        if self._names_check is not None:
             self._names_check.check(items)
             batch.shared = [self.sharing.part_of(item) for item in items]
             batch.stays = {row for row, each in enumerate(batch.shared) if each is None}

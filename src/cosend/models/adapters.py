@@ -454,6 +454,32 @@ def predictions(name: str, classifier: Classifier, items: Sequence[Item]) -> Pre
     return predicted
 
 
+class SaysWhatFails(Fixed, ABC):
+    """A model that knows for each item why it has no label."""
+
+    @abstractmethod
+    def answers(self, items: Sequence[Item]) -> Predicted:
+        """Ask about items and wait; a failure takes the place of a label."""
+
+
+def answers_of(name: str, classifier: Classifier, items: Sequence[Item]) -> Predicted:
+    """Return what a model says about items; if it fails on all of them together, each is asked separately."""
+    if isinstance(classifier, SaysWhatFails):
+        return classifier.answers(items)
+    try:
+        return predictions(name, classifier, items)
+    except ClassifierError as error:
+        if len(items) == 1:
+            return Predicted([Failure(str(error))])
+        answers, confidences, costs = list[Any](), list[float](), list[float]()
+        for item in items:
+            (answer,), sure, paid = answers_of(name, classifier, [item])
+            answers.append(answer)
+            confidences.append(math.nan if sure is None else sure[0])
+            costs.append(math.nan if paid is None else paid[0])
+        return Predicted(answers, confidences, known(costs))
+
+
 def is_cost(cost: Any) -> bool:
     """Tell whether this may be what an answer cost: a number in [0, 1], or NaN if that is not known."""
     if isinstance(cost, bool) or not isinstance(cost, int | float | np.integer | np.floating):

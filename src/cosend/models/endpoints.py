@@ -42,7 +42,18 @@ import numpy as np
 
 from cosend.checks import check_number, check_whole, is_number
 from cosend.errors import ClassifierError, ModelError, SettingError, cut, in_one_line, install, listed, shown
-from cosend.models.adapters import Answer, Failure, FailureKind, Fixed, Item, Label, Predicted, by_name, known, named
+from cosend.models.adapters import (
+    Answer,
+    Failure,
+    FailureKind,
+    Item,
+    Label,
+    Predicted,
+    SaysWhatFails,
+    by_name,
+    known,
+    named,
+)
 
 KINDS: Final = ("oip", "openai", "mlflow", "http")
 ONE_REQUEST_EACH: Final = ("openai", "http")  # the others take many items in a request
@@ -166,7 +177,7 @@ class Connections:
         await asyncio.gather(*(connection.aclose() for connection in self._idle))
 
 
-class Endpoint(Fixed):
+class Endpoint(SaysWhatFails):
     """A model behind an address, as a classifier of a site.
 
     model     as in a network file, for example "openai:https://host/v1#gpt-x"
@@ -346,7 +357,6 @@ class Endpoint(Fixed):
     # Any number of items, while the caller waits
 
     def answers(self, items: Sequence[Item]) -> Predicted:
-        """Ask about items and wait; a failure takes the place of a label."""
         return _here(self._all(items))
 
     async def _all(self, items: Sequence[Item]) -> Predicted:

@@ -50,9 +50,8 @@ from cosend.simulation.baselines import (
     persistence,
     uniform_random,
 )
-from cosend.simulation.feature_axes import features_with_axes
 from cosend.simulation.loop import Trace
-from cosend.simulation.simulate import simulate
+from cosend.simulation.simulate import features_with_axes, simulate
 from cosend.site import LearntArm, Site, weighted_views
 from cosend.streams.table import Mask
 

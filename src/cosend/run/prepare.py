@@ -29,10 +29,9 @@ from cosend.config.sections import SiteSection
 from cosend.engine.encoding import Encoder
 from cosend.engine.scoring import Range, gain_of, right_or_wrong
 from cosend.errors import ClassifierError, ContextError, NetworkFileError, SettingError, cut, in_one_line, listed, shown
-from cosend.models.adapters import Classifier, Failure, Item, Label, Predicted, teach
+from cosend.models.adapters import Classifier, Failure, Item, Label, Predicted, answers_of, teach
 from cosend.models.built_in import Coded
 from cosend.simulation.simulate import NO_LABEL
-from cosend.site import answers_of
 from cosend.streams.table import Mask, Table
 
 NOTHING: Final = -1  # no item arrives in this slot

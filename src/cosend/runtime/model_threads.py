@@ -23,9 +23,8 @@ from typing import Any, Final
 
 from cosend.engine.needs import Failure
 from cosend.errors import ClassifierError, CosendError, in_one_line
-from cosend.models.adapters import Classifier, Predicted, teach
+from cosend.models.adapters import Classifier, Predicted, answers_of, teach
 from cosend.runtime.durations import Durations
-from cosend.site import answers_of
 
 SHARE_OF_LIMIT: Final = 0.25  # of its time limit that a call should take: this decides how many items it gets at once
 MOST_ITEMS: Final = 4_096
