@@ -556,6 +556,11 @@ class SiteState:
         self.learner.explore_freely()
         self.enter_charges(first, charges)
 
+    def unpaid_arms(self, count: int = 1) -> Collection[str]:
+        """Return the arms for which too little is left of a total of the budget to be used so many times."""
+        arms = self.learner.arms
+        return () if self.accounts is None else self.accounts.unpaid(arms.names, arms.costs, count)
+
     def set_budget(self, budget: Budget | None) -> None:
         """Keep to a budget from now on, in costs; None: to none. What limits that stay have seen is kept."""
         if budget is not None:
