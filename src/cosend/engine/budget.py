@@ -220,6 +220,7 @@ class Accounts:
         self.at: float | None = None  # when the last item came
         self.gaps = [0.0, 0.0]  # seconds between items, and how many these were
         self.timed = any(account.limit.seconds for account in self.accounts) or bool(self.tokens)
+        self.weigh = any(True for _ in self._paced) or bool(self.tokens)  # else arms cost what they do without a budget
 
     def arrive(self, at: float | None) -> None:
         """Note that an item has come, and when."""
@@ -246,14 +247,14 @@ class Accounts:
 
     def unpaid(self, names: Sequence[str], known: Sequence[float], count: int = 1) -> list[str]:
         """Return the arms for which too little is left of a total to be used so many times."""
-        found = dict[str, None]()
+        found = set[str]()
         for account in self._totals:
             arm, room = account.limit.arm, account.left + HAIR * account.limit.amount
             for name, cost in zip(names, known, strict=True):
                 each = self.expected(name, cost) if not arm else float(name == arm)
                 if each > 0.0 and count * each > room:
-                    found[name] = None
-        return [*found]
+                    found.add(name)
+        return [name for name in names if name in found]
 
     def each(self, limit: Limit) -> float:
         """Return what a limit allows for an item, by how often items came lately."""
@@ -273,8 +274,8 @@ class Accounts:
     def costs(self, names: Sequence[str], known: Sequence[float], out: Collection[str]) -> tuple[Floats, float]:
         """Return what each arm costs in a choice, and by what factor money counts.
 
-        out  arms that cannot be chosen, such as those that a total leaves unpaid. If all others are spent, the one that is
-             expected to cost least is left.
+        out  arms that cannot be chosen, those that a total leaves unpaid among them. If all others are spent, the one
+             that is expected to cost least is left.
         """
         prices = [self.expected(name, cost) for name, cost in zip(names, known, strict=True)]
         costs = np.array(known)
@@ -384,16 +385,18 @@ def changed_budget(before: Accounts | None, budget: Budget | None, money: Money 
     """Yield a sentence if a budget, which is in costs, is another one than accounts were kept by."""
     if budget == (None if before is None else before.budget):
         return
-    now = "there is no budget now" if budget is None else f"the budget is {_in_words(Accounts(budget), money)} now"
+    now = "there is no budget now" if budget is None else f"the budget is {in_words(budget, money)} now"
     if before is None:
         yield f"{now}; there was none before"
     else:
         spent = " and ".join(each.spent_so_far for each in before.spending(money))
-        yield f"{now}; it was {_in_words(before, money)}" + (f", with {spent} spent" if spent else "")
+        yield f"{now}; it was {in_words(before.budget, money)}" + (f", with {spent} spent" if spent else "")
 
 
-def _in_words(accounts: Accounts, money: Money | None) -> str:
-    """Return a budget as a network file has it."""
-    limits = [each.in_file for each in accounts.spending(money)]
-    rates = accounts.budget.at_most_per_second.items()
+def in_words(budget: Budget | None, money: Money | None) -> str:
+    """Return a budget, which is in costs, as a network file has it."""
+    if budget is None:
+        return "none"
+    limits = [each.in_file for each in Accounts(budget).spending(money)]
+    rates = budget.at_most_per_second.items()
     return ", ".join((*limits, *(f"at_most_per_second.{arm} {rate:g}" for arm, rate in rates)))

@@ -120,7 +120,7 @@ class _Counts(Collector):
         accounts = self._site.state.accounts
         limits = [] if accounts is None else accounts.spending(self._site.setup.money)
         for name, about in (
-            ("amount", "Allowance of a limit of the budget for each item, hour or day."),
+            ("amount", "Allowance of a limit of the budget for each item, hour or day, or in total."),
             ("allowed", "Total allowance of the limit so far."),
             ("spent", "Total spending so far; an estimate where an answer has not named its cost yet."),
             ("factor", "Factor on costs that keeps the limit; for a limit of calls, the cost added to a call."),
