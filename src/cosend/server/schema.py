@@ -335,7 +335,8 @@ class Spending(msgspec.Struct, frozen=True, kw_only=True):
 
     def __str__(self) -> str:
         what = f"calls of {self.arm}" if self.arm else self.unit
-        return f"spent {plain_number(self.spent)} of the {plain_number(self.allowed)} {what} allowed so far"
+        so_far = "" if self.limit == "total" else " allowed so far"
+        return f"spent {plain_number(self.spent)} of the {plain_number(self.allowed)} {what}{so_far}"
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
