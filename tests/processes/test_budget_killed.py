@@ -91,7 +91,7 @@ def test_a_total_that_was_changed_while_the_router_ran_outlives_a_kill_and_is_ne
     told: dict[str, Any] = {}
 
     def paid() -> float:
-        return 0.01 * sum(each["arm"] == "large" for each in told.values()) - 1e-9
+        return 0.01 * [each["arm"] for each in told.values()].count("large") - 1e-9
 
     for life, total in enumerate((0.1, 0.3, 0.6)):
         site = services.start(tmp_path, "router")
