@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from cosend import Budget, CellKLUCB, MixedViews, Money, Site, fold, verify
 from cosend.axes import Feature
-from cosend.engine.budget import BURST, Account, Accounts, changed_budget
+from cosend.engine.budget import BURST, Account, Accounts, changed_budget, in_words
 from cosend.engine.events import BudgetSet, Chosen, decode, encode
 from cosend.engine.needs import Failure, RunModel
 from cosend.errors import SettingError, StateError
@@ -427,6 +427,11 @@ def test_a_site_says_what_it_has_spent_in_money() -> None:
     assert site.spending() == []
     site.set_budget(Budget(per_item=1.0))
     assert [each.amount for each in site.spending()] == [1.0]
+    site.set_budget(Budget(total=25.0, calls={"large": {"total": 1}}))
+    assert [*map(str, site.spending())] == [
+        "budget of 25 USD in total: spent 0 USD",
+        "budget of calls of large, 1 calls in total: spent 0 calls",
+    ]
     free = Site("free", classifiers={"a": lambda item: 1}, budget=Budget(per_item=0.5), learnt=False)
     free.classify({"x": 1})
     assert str(free.spending()[0]) == "budget of 0.5 costs per item: spent 0 costs of the 0.5 costs allowed so far"
@@ -488,4 +493,5 @@ def test_another_budget_is_put_into_a_sentence_with_what_was_spent() -> None:
     was = "total 25 EUR, calls.large.total 9, with 0.1 EUR and 1 call of large spent"
     assert [*changed_budget(total, Budget(total=500.0), money)] == [f"the budget is total 50 EUR now; it was {was}"]
     rates = Accounts(Budget(at_most_per_second={"small": 2.0}))
+    assert (in_words(None, money), in_words(rates.budget, money)) == ("none", "at_most_per_second.small 2")
     assert [*changed_budget(rates, None, None)] == ["there is no budget now; it was at_most_per_second.small 2"]
