@@ -13,8 +13,8 @@ prompts later, beside the best mixture in the new world.
 Two more numbers say how much there is to gain: the best single model whose mean cost is within the budget, and the most
 that somebody could earn who knows every score and every cost in advance and spends no more.
 
-With the field, ParetoBandit's router routes the same prompts in the same orders, with its own defaults and nothing
-learnt beforehand, and its pacer. It needs vectors, made by a language model that is not here: it gets how far each
+With the field, ParetoBandit's router routes the same prompts in the same orders, with its own settings for a cold
+start, and its pacer. It needs vectors, made by a language model that is not here: it gets how far each
 prompt goes in the 25 directions in which the words of all prompts differ most, which cosend does not see. With the few
 numbers that cosend sees, it earns less.
 
@@ -227,15 +227,18 @@ class Cosend:
 
 
 class ParetoBandit:
-    """The router of the package paretobandit, with its defaults, as its demo uses it within a budget."""
+    """The router of the package paretobandit, with its settings for a cold start and its pacer, as in its demo."""
 
     def __init__(self, vectors: Floats, prices: Mapping[str, float], budget: float | None, seed: int) -> None:
         self.vectors, package, pacers = vectors, pareto_bandit(), pareto_bandit("budget_pacer")
+        settings = pareto_bandit("config").BEST_K3_TABULA_RASA_HPARAMS
         logging.getLogger(package.__name__).setLevel(logging.ERROR)  # it says each time that its pacer was too strict
         self.router = package.BanditRouter.create(
             model_registry={model: _by_token(price) for model, price in prices.items()},
             feature_service=package.FeatureService.for_precomputed(vectors.shape[1]),
             priors="none",
+            alpha=settings["alpha"],
+            forgetting_factor=settings["forgetting_factor"],
             cost_penalty=0.0,
             budget_pacer=None if budget is None else pacers.BudgetPacer(target_avg_spend_usd=budget),
             bandit_seed=seed,
@@ -313,6 +316,8 @@ def _saying(model: str) -> Callable[[Any], str]:
 def rows(settings: Settings, folder: Path, progress: Progress) -> Iterator[Row]:
     """Play everything; yields a row for every recording, event and budget."""
     recordings = {name: load(folder, name).first(settings.prompts) for name in settings.names}
+    if settings.field:
+        pareto_bandit()  # before anything is played
     vectors = {name: vectors_of(each.texts) for name, each in recordings.items() if settings.field}
     wanted = [
         (name, event, budget)
