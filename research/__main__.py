@@ -251,6 +251,7 @@ def budgets(
         typer.Option(help="Only what happens in the middle; may be repeated: cut, loss, new, or '' for nothing."),
     ] = None,
     items: Annotated[int | None, typer.Option(min=2, help="At most this many prompts.")] = None,
+    field: Annotated[bool, typer.Option("--field", help="Also the router of ParetoBandit.")] = False,
 ) -> None:
     """Route prompts to language models within a budget, beside the best mixture of two models known in hindsight.
 
@@ -266,7 +267,8 @@ def budgets(
 
     with say_errors():
         events = of_budgets.EVENTS if event is None else tuple(event)
-        settings = BudgetsSettings(orders=seeds or BudgetsSettings().orders, events=events, prompts=items)
+        orders = seeds or BudgetsSettings().orders
+        settings = BudgetsSettings(orders=orders, events=events, prompts=items, field=field)
         _play(out, of_budgets, find)
 
 

@@ -13,6 +13,11 @@ prompts later, beside the best mixture in the new world.
 Two more numbers say how much there is to gain: the best single model whose mean cost is within the budget, and the most
 that somebody could earn who knows every score and every cost in advance and spends no more.
 
+With the field, ParetoBandit's router routes the same prompts in the same orders, with its own settings for a cold
+start, and its pacer. It needs vectors, made by a language model that is not here: it gets how far each
+prompt goes in the 25 directions in which the words of all prompts differ most, which cosend does not see. With the few
+numbers that cosend sees, it earns less.
+
 The folder of the recording has val.jsonl.gz, val_k4.jsonl.gz and budgets.json. It is not part of cosend.
 """
 
@@ -20,18 +25,21 @@ from __future__ import annotations
 
 import gzip
 import json
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
 from itertools import permutations, product
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from cosend import Budget, Money, Site
 from cosend.checks import check_whole
-from cosend.errors import SettingError
+from cosend.errors import CosendError, SettingError, install
 from research.output import Section, as_markdown
 from research.output import write as write_all
 
@@ -44,6 +52,9 @@ AFTER: Final = 200  # prompts after which a site is back
 CUT: Final = 1 / 20  # what is left of a price
 LOSS: Final = 0.7  # and of a quality
 STEPS: Final = 80  # in which a price of spending is found
+DIRECTIONS: Final = 25  # of the words of prompts, as many as ParetoBandit has of its vectors
+FARTHEST: Final = 3.0  # in standard deviations
+TOKENS: Final = 600  # of an answer, for a router that wants prices by the token: what it expects itself
 FILES: Final = ("results.json", "tables.md")
 CAPTION: Final = (
     "Spent: of the budget, the mean and the most over the orders. Score: the mean. Beside mixture: the score less that "
@@ -60,11 +71,13 @@ class Recording(NamedTuple):
 
     models: list[str]
     prompts: list[Mapping[str, float]]  # numbers about each
+    texts: list[str]
     scores: Floats
     dollars: Floats
 
     def first(self, count: int | None) -> Recording:
-        return Recording(self.models, self.prompts[:count], self.scores[:count], self.dollars[:count])
+        columns = self.prompts[:count], self.texts[:count], self.scores[:count], self.dollars[:count]
+        return Recording(self.models, *columns)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,6 +88,7 @@ class Settings:
     names: tuple[str, ...] = NAMES
     events: tuple[str, ...] = EVENTS
     prompts: int | None = None  # at most
+    field: bool = False  # ParetoBandit too
 
     def __post_init__(self) -> None:
         check_whole("orders", self.orders)
@@ -109,7 +123,8 @@ def load(folder: Path, name: str) -> Recording:
     scores, dollars = (
         np.array([[row["arms"][model][what] for model in models] for row in rows]) for what in ("reward", "cost")
     )
-    return Recording(models, [described(row["prompt"]) for row in rows], scores, dollars)
+    texts = [row["prompt"] for row in rows]
+    return Recording(models, [*map(described, texts)], texts, scores, dollars)
 
 
 def budgets(folder: Path, recording: Recording) -> list[float]:
@@ -167,8 +182,110 @@ class Routed(NamedTuple):
         return float(self.earned.mean() - mixture)
 
 
-def route(recording: Recording, budget: float | None, order: int, event: str = "") -> Routed:
-    """Route all prompts once; something may happen in the middle."""
+class Router(Protocol):
+    """A router in the middle of a stream, which is told what the models that it uses have earned and cost."""
+
+    def pick(self, row: int) -> str:
+        """Return the model for a prompt."""
+
+    def learn(self, score: float, dollars: float) -> None:
+        """Take what the model that was picked last has earned and cost."""
+
+    def add(self, model: str, price: float) -> None: ...
+
+    def reprice(self, model: str, price: float) -> None: ...
+
+
+class Cosend:
+    """A site without anything learnt."""
+
+    def __init__(self, recording: Recording, prices: Mapping[str, float], budget: float | None, seed: int) -> None:
+        self.prompts = recording.prompts
+        self.site = Site(
+            "router",
+            classifiers={model: _saying(model) for model in prices},
+            prices=prices,
+            money=Money(UNIT, "USD"),
+            budget=None if budget is None else Budget(per_item=budget),
+            score_local="used",
+            learnt=False,
+            seed=seed,
+        )
+
+    def pick(self, row: int) -> str:
+        self.decision = self.site.classify(self.prompts[row])
+        return self.decision.arm
+
+    def learn(self, score: float, dollars: float) -> None:
+        self.site.learn(self.decision, score=score, cost=dollars / UNIT)
+
+    def add(self, model: str, price: float) -> None:
+        self.site.add_classifier(model, _saying(model), price=price)
+
+    def reprice(self, model: str, price: float) -> None:
+        self.site.set_cost(model, price=price)
+
+
+class ParetoBandit:
+    """The router of the package paretobandit, with its settings for a cold start and its pacer, as in its demo."""
+
+    def __init__(self, vectors: Floats, prices: Mapping[str, float], budget: float | None, seed: int) -> None:
+        self.vectors, package, pacers = vectors, pareto_bandit(), pareto_bandit("budget_pacer")
+        settings = pareto_bandit("config").BEST_K3_TABULA_RASA_HPARAMS
+        logging.getLogger(package.__name__).setLevel(logging.ERROR)  # it says each time that its pacer was too strict
+        self.router = package.BanditRouter.create(
+            model_registry={model: _by_token(price) for model, price in prices.items()},
+            feature_service=package.FeatureService.for_precomputed(vectors.shape[1]),
+            priors="none",
+            alpha=settings["alpha"],
+            forgetting_factor=settings["forgetting_factor"],
+            cost_penalty=0.0,
+            budget_pacer=None if budget is None else pacers.BudgetPacer(target_avg_spend_usd=budget),
+            bandit_seed=seed,
+        )
+
+    def pick(self, row: int) -> str:
+        model, self.log = self.router.route(self.vectors[row])
+        return str(model)
+
+    def learn(self, score: float, dollars: float) -> None:
+        self.log.cost_usd = dollars
+        self.router.process_feedback(self.log.request_id, reward=score)
+
+    def add(self, model: str, price: float) -> None:
+        self.router.register_model(model, **_by_token(price))
+
+    def reprice(self, model: str, price: float) -> None:
+        self.router.update_model_pricing(model, **_by_token(price))
+
+
+def pareto_bandit(*module: str) -> Any:
+    try:
+        return import_module(".".join(("pareto_bandit", *module)))
+    except ImportError as error:
+        raise CosendError(f"the router of ParetoBandit is not installed: {install('field')}") from error
+
+
+def _by_token(price: float) -> dict[str, float]:
+    """Return the price of an answer as ParetoBandit wants it: for a million tokens."""
+    return dict.fromkeys(("input_cost_per_m", "output_cost_per_m"), price / TOKENS * 1e6)
+
+
+def vectors_of(texts: Sequence[str]) -> Floats:
+    """Return how far each text goes in the directions in which the words of all of them differ most, and a 1."""
+    words = import_module("sklearn.feature_extraction.text").TfidfVectorizer(sublinear_tf=True, ngram_range=(1, 2))
+    directions = import_module("sklearn.decomposition").TruncatedSVD(DIRECTIONS, random_state=0)
+    places = directions.fit_transform(words.fit_transform(texts))
+    spread = places.std(0)
+    places = np.clip((places - places.mean(0)) / np.where(spread > 0, spread, 1.0), -FARTHEST, FARTHEST)
+    return np.hstack([places, np.ones((len(texts), 1))])
+
+
+Start = Callable[[Mapping[str, float], float | None, int], Router]  # with prices, a budget and a seed
+
+
+def route(recording: Recording, start: Start, budget: float | None, order: int, event: str = "") -> Routed:
+    """Let a router route all prompts once; something may happen in the middle."""
     models, count = recording.models, len(recording.prompts)
     rows = np.random.default_rng(order).permutation(count)
     scores, dollars, middle = recording.scores[rows].copy(), recording.dollars[rows].copy(), count // 2
@@ -179,25 +296,15 @@ def route(recording: Recording, budget: float | None, order: int, event: str = "
     if event == "loss":
         scores[middle:, last] *= LOSS
     first = models[:last] if event == "new" else models
-    site = Site(
-        "router",
-        classifiers={model: _saying(model) for model in first},
-        prices=dict(zip(first, prices, strict=False)),
-        money=Money(UNIT, "USD"),
-        budget=None if budget is None else Budget(per_item=budget),
-        score_local="used",
-        learnt=False,
-        seed=order,
-    )
+    router = start(dict(zip(first, prices, strict=False)), budget, order)
     used = np.zeros(count, np.int64)
     for n, row in enumerate(rows.tolist()):
         if n == middle and event == "new":
-            site.add_classifier(models[last], _saying(models[last]), price=prices[last])
+            router.add(models[last], prices[last])
         if n == middle and event == "cut":
-            site.set_cost(models[dearest], price=prices[dearest] * CUT)
-        decision = site.classify(recording.prompts[row])
-        used[n] = models.index(decision.arm)
-        site.learn(decision, score=float(scores[n, used[n]]), cost=float(dollars[n, used[n]]) / UNIT)
+            router.reprice(models[dearest], prices[dearest] * CUT)
+        used[n] = models.index(router.pick(row))
+        router.learn(float(scores[n, used[n]]), float(dollars[n, used[n]]))
     all_rows = np.arange(count)
     return Routed(dollars[all_rows, used], scores[all_rows, used], scores, dollars)
 
@@ -209,6 +316,9 @@ def _saying(model: str) -> Callable[[Any], str]:
 def rows(settings: Settings, folder: Path, progress: Progress) -> Iterator[Row]:
     """Play everything; yields a row for every recording, event and budget."""
     recordings = {name: load(folder, name).first(settings.prompts) for name in settings.names}
+    if settings.field:
+        pareto_bandit()  # before anything is played
+    vectors = {name: vectors_of(each.texts) for name, each in recordings.items() if settings.field}
     wanted = [
         (name, event, budget)
         for name, event in product(settings.names, settings.events)
@@ -216,23 +326,37 @@ def rows(settings: Settings, folder: Path, progress: Progress) -> Iterator[Row]:
     ]
     for number, (name, event, budget) in enumerate(wanted):
         progress(f"{name}, {event or 'nothing happens'}, {budget}", number, len(wanted))
-        found = [route(recordings[name], budget, order, event) for order in range(settings.orders)]
-        start = len(recordings[name].prompts) // 2 + AFTER if event else 0
-        spent = [each.spent.mean() / (budget or 1.0) for each in found]
+        recording = recordings[name]
+        start = len(recording.prompts) // 2 + AFTER if event else 0
+        what: Any = {"budget": budget, "event": event}
+        found = [route(recording, partial(Cosend, recording), order=n, **what) for n in range(settings.orders)]
         since = [each.since(start) for each in found]
-        yield {
+        row: Row = {
             "recording": name,
             "event": event,
             "budget": budget,
-            "spent": float(np.mean(spent)),
-            "most_spent": float(max(spent)),
-            "score": float(np.mean([each.earned.mean() for each in since])),
-            "beside_mixture": float(np.mean([each.beside_mixture() for each in since])),
+            **_earned(found, start, budget),
             "single": float(
                 np.mean([best_single(budget, each.scores.mean(0), each.dollars.mean(0)) for each in since])
             ),
             "oracle": float(np.mean([best_known(budget, each.scores, each.dollars) for each in since])),
         }
+        if settings.field:
+            router = partial(ParetoBandit, vectors[name])
+            found = [route(recording, router, order=n, **what) for n in range(settings.orders)]
+            row["field"] = _earned(found, start, budget)
+        yield row
+
+
+def _earned(found: Sequence[Routed], start: int, budget: float | None) -> Row:
+    """Return what a router has spent, and what it has earned from a prompt on: means over orders."""
+    spent, since = [each.spent.mean() / (budget or 1.0) for each in found], [each.since(start) for each in found]
+    return {
+        "spent": float(np.mean(spent)),
+        "most_spent": float(max(spent)),
+        "score": float(np.mean([each.earned.mean() for each in since])),
+        "beside_mixture": float(np.mean([each.beside_mixture() for each in since])),
+    }
 
 
 def results(settings: Settings, found: Sequence[Row]) -> dict[str, Any]:
@@ -242,6 +366,7 @@ def results(settings: Settings, found: Sequence[Row]) -> dict[str, Any]:
 def console_sections(results: Mapping[str, Any]) -> list[Section]:
     """Return a table for each recording and event."""
     heading = ["USD per prompt", "spent", "most", "score", "beside mixture", "single", "oracle"]
+    heading += ["ParetoBandit", "beside mixture", "spent"] if any("field" in row for row in results["rows"]) else []
     sections: list[Section] = []
     for name, event in dict.fromkeys((row["recording"], row["event"]) for row in results["rows"]):
         cells = [
@@ -252,6 +377,8 @@ def console_sections(results: Mapping[str, Any]) -> list[Section]:
                 f"{row['beside_mixture']:+.4f}",
                 f"{row['single']:.4f}",
                 f"{row['oracle']:.4f}",
+                *((f"{row['field']['score']:.4f}", f"{row['field']['beside_mixture']:+.4f}") if "field" in row else ()),
+                *((f"{row['field']['spent']:.2f}" if row["budget"] else "",) if "field" in row else ()),
             ]
             for row in results["rows"]
             if (row["recording"], row["event"]) == (name, event)

@@ -110,6 +110,7 @@ def test_folders_of_experiments_are_known_by_their_rows(tool: Tool, tmp_path: Pa
             "rows": [
                 {"recording": "val_k4", "event": "", "budget": 0.1, "score": 0.9, "beside_mixture": 0.1}
                 | {"single": 0.7, "oracle": 0.95, "spent": 1.0, "most_spent": 1.1}
+                | {"field": {"score": 0.85, "beside_mixture": 0.05, "spent": 0.4, "most_spent": 0.5}}
             ],
         },
         "speed": {"rows": [{"what": "a site", "measured": "3 us", "goal": "", "reached": ""}]},
@@ -125,7 +126,7 @@ def test_folders_of_experiments_are_known_by_their_rows(tool: Tool, tmp_path: Pa
             table = tool("tables").worlds_table(record["results"])
             assert "| apart | eeg | 60.0 | 50.0 (VW, SquareCB) | 70.0 | 71.0 | **73.0** | 5% |" in table
         if name == "budgets":
-            assert "| 0.1 | 0.700 | 0.800 | **0.900** | 0.950 | 100% |" in tool("tables").budgets_table(
+            assert "| 0.1 | 0.700 | 0.800 | 0.850 | **0.900** | 0.950 | 40% | 100% |" in tool("tables").budgets_table(
                 record["results"]
             )
     (tmp_path / "results.json").write_text('{"rows": [{"other": 1}]}')

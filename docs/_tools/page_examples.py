@@ -110,6 +110,7 @@ REQUESTS: Final[dict[schema.Route[Any], tuple[str, Json]]] = {
     schema.DECISION: ("/v1/decisions/ann", None),
     schema.EVENTS: ("/v1/events?start=1&count=3", None),
     schema.MODE: ("/v1/mode", {"mode": "observe", "classifier": "young"}),
+    schema.BUDGET: ("/v1/budget", {"total": 10, "calls": {"old": {"per_hour": 100}}}),
     schema.LIVE: ("/health/live", None),
     schema.READY: ("/health/ready", None),
     schema.METRICS: ("/metrics", None),
@@ -211,7 +212,7 @@ def _change_arms(journal: Journal) -> None:
     site.pause("old")
     site.resume("old")
     site.remove("old")
-    site.set_budget(Budget(per_item=0.01))
+    site.set_budget(Budget(per_item=0.01, total=10.0))
 
 
 def _fail(journal: Journal) -> None:

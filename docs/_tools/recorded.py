@@ -138,14 +138,20 @@ def _worlds_command(results: Results) -> str:
 
 
 def budgets(results: Results) -> Record:
-    """Return every row."""
-    keys = ("score", "beside_mixture", "single", "oracle", "spent", "most_spent")
+    """Return every row, of a run with `--field`."""
+    named = ("recording", "event", "budget")
     return {
         "orders": results["orders"],
-        "rows": [
-            {key: round(row[key], 6) if key in keys else row[key] for key in ("recording", "event", "budget", *keys)}
-            for row in results["rows"]
-        ],
+        "rows": [{key: row[key] for key in named} | _rounded(row, named) for row in results["rows"]],
+    }
+
+
+def _rounded(row: Results, named: Sequence[str] = ()) -> Results:
+    """Return the numbers of a row of budgets, those of ParetoBandit among them."""
+    return {
+        key: _rounded(value) if isinstance(value, dict) else round(value, 6)
+        for key, value in row.items()
+        if key not in named
     }
 
 
@@ -166,6 +172,6 @@ def together(records: Sequence[Record]) -> Record:
 
 KINDS = {  # by a key that only their rows have
     "world": ("worlds", worlds, _worlds_command),
-    "recording": ("budgets", budgets, lambda _: "make budgets DATA=recordings"),
+    "recording": ("budgets", budgets, lambda _: "make budgets DATA=recordings OPTIONS=--field"),
     "what": ("speed", speed, lambda _: BENCH),
 }

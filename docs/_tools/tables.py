@@ -213,12 +213,13 @@ def budgets_table(budgets: Record) -> str:
     for row in budgets["rows"]:
         if (row["recording"], row["event"]) != (RECORDING, "") or row["budget"] is None:
             continue
-        shown = [f"{value:.3f}" for value in (row["single"], row["score"] - row["beside_mixture"], row["score"])]
+        known = (row["single"], row["score"] - row["beside_mixture"], row["field"]["score"], row["score"])
+        shown = [f"{value:.3f}" for value in known]
         shown = [f"**{value}**" if value == max(shown) else value for value in shown]
-        budget = f"{row['budget']:.6f}".rstrip("0")
-        lines.append((budget, *shown, f"{row['oracle']:.3f}", f"{100 * row['spent']:.0f}%"))
-    heading = ("USD per prompt", "best single model", "best fixed mixture", "cosend", "oracle", "of the budget spent")
-    return table(heading, lines)
+        budget, spent = f"{row['budget']:.6f}".rstrip("0"), (row["field"]["spent"], row["spent"])
+        lines.append((budget, *shown, f"{row['oracle']:.3f}", *(f"{100 * each:.0f}%" for each in spent)))
+    heading = ("USD per prompt", "best single model", "best fixed mixture", "ParetoBandit", "cosend", "oracle")
+    return table([*heading, "ParetoBandit spent", "cosend spent"], lines)
 
 
 def both_budgets_table(budgets: Record) -> str:
@@ -238,9 +239,9 @@ def changes_table(budgets: Record) -> str:
     lines = []
     for event, told in EVENTS.items():
         rows = [row for row in budgets["rows"] if row["event"] == event]
-        ends = [pick(rows, key=lambda row: row["beside_mixture"]) for pick in (min, max)]
-        lines.append((told, *(f"{end['beside_mixture']:+.3f}" for end in ends)))
-    return table(["in the middle", "least", "most"], lines)
+        found = [[each["beside_mixture"] for each in some] for some in ([row["field"] for row in rows], rows)]
+        lines.append((told, *(f"{min(each):+.3f} to {max(each):+.3f}" for each in found)))
+    return table(["in the middle", "ParetoBandit", "cosend"], lines)
 
 
 def images_table(accuracies: Mapping[str, float]) -> str:

@@ -24,7 +24,19 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from email.utils import parsedate_to_datetime
 from functools import wraps
-from typing import Any, Concatenate, Final, Generic, ParamSpec, Self, TypeAlias, TypeGuard, TypeVar, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    Final,
+    Generic,
+    ParamSpec,
+    Self,
+    TypeAlias,
+    TypeGuard,
+    TypeVar,
+    overload,
+)
 from urllib.parse import quote
 from uuid import uuid4
 
@@ -60,6 +72,9 @@ from cosend.server.schema import (
     Route,
     Summary,
 )
+
+if TYPE_CHECKING:
+    from cosend.engine.budget import Budget
 
 try:
     import httpx
@@ -405,6 +420,15 @@ class _Verbs(ABC):
         """Change the cost of an arm, as a share of a correct prediction's value or in money; pause it, or resume it."""
         body = _encoded("the change of an arm", {"cost": cost, "price": price, "paused": paused})
         return await self._ask(schema.CHANGE_ARM, body, name=_quoted("name", name))
+
+    @_verb
+    async def set_budget(self, budget: Budget | None) -> Summary:
+        """Keep to another budget from now on, or to none; amounts are in money where the site knows prices."""
+        if budget is not None:
+            from cosend.engine.budget import Budget  # with the compiler, which other clients do without
+
+            check_kind("budget", budget, Budget, "a Budget, for example Budget(per_item=0.0007)")
+        return await self._ask(schema.BUDGET, _encoded("the budget", {} if budget is None else budget.facts()))
 
     @_verb
     async def set_mode(self, mode: Mode, classifier: str = "") -> Summary:

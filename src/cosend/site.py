@@ -736,7 +736,8 @@ class Site:
         state, learner = engine.state, engine.state.learner
         learner.arms.number(decision.arm)  # raises if it has left, or was never here
         point = read_point(self.name, state.point(decision.context), learner.dimensions)
-        silent = [arm for arm in state.learnt.kinds if arm != decision.arm and not state.learnt.can_say(arm)]
+        silent = {arm for arm in state.learnt.kinds if arm != decision.arm and not state.learnt.can_say(arm)}
+        silent |= {*state.unpaid_arms()} - {decision.arm}
         at = float(self._clock()) if state.goes_by_time else None
         (now,) = state.choose(point[None], without=silent, at=at).arms
         both = [(state.encoder.axis_names[n], decision.context[n]) for n in state.encoder.categories]
@@ -866,7 +867,14 @@ class Site:
 
     @one_at_a_time
     def set_budget(self, budget: Budget | None) -> None:
-        """Keep to another budget from now on, or to none; a limit of the same kind keeps what was allowed and spent."""
+        """Keep to another budget from now on, or to none; a limit of the same kind keeps what was spent.
+
+        >>> from cosend import Budget, Site
+        >>> site = Site("here", classifiers={"free": lambda item: 0, "paid": lambda item: 1}, costs={"paid": 0.5})
+        >>> site.set_budget(Budget(total=10.0))
+        >>> print(*site.spending())
+        budget of 10 costs in total: spent 0 costs
+        """
         if budget is not None:
             check_kind("budget", budget, Budget, "a Budget, for example Budget(per_item=0.0007)")
             budget = budget.in_costs(self.money)

@@ -89,6 +89,16 @@ def test_what_was_spent_of_a_budget_is_said_and_a_recording_has_no_clock(tmp_pat
     assert "a recording is played: it has no clock" in refused("run", timed, "--stream", log, "--out", tmp_path / "out")
 
 
+def test_a_recording_is_played_within_a_total_and_says_so_if_nobody_is_left_who_may_answer(tmp_path: Path) -> None:
+    text, log, out = "[budget]\ntotal = 0.02\n" + SCORED, write_log(tmp_path), tmp_path / "out"
+    result = result_of(write_network(tmp_path, text), "--stream", log, "--out", out)
+    assert any("budget of 0.02 USD in total: spent 0.02 USD" in note for note in result["notes"])
+    assert sum(model["cost"] for model in result["models"]["north"]) * 0.02 == pytest.approx(0.02)
+    priced = text.replace('score:young"', 'score:young"\nprice = 0.001')
+    said = refused("run", write_network(tmp_path, priced), "--stream", log, "--out", out)
+    assert "no arm of site 'north' could label the item: young: the budget is spent; old: the budget is spent" in said
+
+
 def test_a_category_is_played_by_real_sites_with_the_same_scores(tmp_path: Path) -> None:
     text = SCORED.replace('feature = "age"\nrange = [0, 100]', 'kind = "category"\nfeature = "who"')
     result = result_of(write_network(tmp_path, text), "--stream", write_log(tmp_path), "--out", tmp_path / "out")

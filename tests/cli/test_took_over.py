@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from cosend import Budget
 from cosend.runtime.running_site import RunningSite
 from cosend.server.from_file import read_site
 from tests.cli.serving import MODELS, write_network
@@ -168,3 +169,14 @@ classifiers = [{{ name = "young", model = "models:young", price = 0.0004 }}]
         ["the budget is at_most_per_second.young 5 now; it was per_item 0.001 EUR, with 0.008 EUR spent"],
         ["there is no budget now; it was at_most_per_second.young 5"],
     ]
+
+    async def changed(node: RunningSite) -> None:
+        await node.set_budget(Budget(total=2.5))
+
+    write_network(tmp_path, network.format(budget="[sites.budget]\ntotal = 5"))
+    assert started(tmp_path, caplog, changed) == ["the budget is total 5 EUR now; there was none before"]
+    kept = "the budget is total 2.5 EUR, as it was set while the site ran; the file says total 5 EUR"
+    assert started(tmp_path, caplog) == [kept]
+    write_network(tmp_path, network.format(budget="[sites.budget]\ntotal = 6"))
+    assert started(tmp_path, caplog) == ["the budget is total 6 EUR now; it was total 2.5 EUR, with 0 EUR spent"]
+    assert started(tmp_path, caplog) == []

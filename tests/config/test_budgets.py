@@ -47,10 +47,14 @@ def test_a_site_has_the_budget_of_the_file_or_one_of_its_own(tmp_path: Path) -> 
     assert setup.budget == Budget(per_item=0.001, per_day=3, calls={"old": {"per_hour": 10}}, at_most_per_second=rates)
     assert isinstance(setup.policy, MixedViews)
     assert setup.money == Money(0.02, "USD")
-    own = "budget = { per_hour = 0.5 }\n"
+    own = "budget = { per_hour = 0.5, total = 25, calls = { old = { total = 9 } } }\n"
     network, folder = load(written(tmp_path, COSTS + whole + HEAD + own + MODELS))
     site = Built(network, folder, None).site("north")
-    assert [(each.limit, each.amount, each.unit) for each in site.spending()] == [("per_hour", 0.5, "USD")]
+    assert [(each.limit, each.amount, each.unit) for each in site.spending()] == [
+        ("per_hour", 0.5, "USD"),
+        ("total", 25.0, "USD"),
+        ("total", 9.0, "calls"),
+    ]
     assert site.learner.policy.mixes
     without = read_site(written(tmp_path, HEAD + MODELS), None, 7).setup
     assert (without.budget, without.policy) == (None, None)
@@ -59,9 +63,11 @@ def test_a_site_has_the_budget_of_the_file_or_one_of_its_own(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("table", "said"),
     [
-        ("[budget]\n", "at least one of per_item, per_hour, per_day, calls and at_most_per_second"),
+        ("[budget]\n", "at least one of per_item, per_hour, per_day, total, calls and at_most_per_second"),
         ("[budget]\nper_item = 0\n", "budget.per_item"),
         ("[budget]\nper_week = 1\n", "budget.per_week"),
+        ("[budget]\ntotal = -1\n", "budget.total"),
+        ("[budget]\ntotal = 5\n", "budget.total: is in money: needs a table [costs] with unit"),
         ("[budget]\ncalls = { old = {} }\n", "at least one of"),
         ("[budget]\ncalls = { nobody = { per_item = 1 } }\n", "budget.calls.nobody: must be a classifier or a site"),
         ("[budget]\nat_most_per_second = { nobody = 1 }\n", "budget.at_most_per_second.nobody: must be a classifier"),

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import cosend
-from cosend import Learnt, Site
+from cosend import Budget, Learnt, Site
 from cosend.axes import Feature
 from cosend.client import Client
 from cosend.errors import (
@@ -111,6 +111,13 @@ class Driver(ABC):
 
     @abstractmethod
     def set_price(self, arm: str, price: float) -> None: ...
+
+    @abstractmethod
+    def set_budget(self, budget: Budget | None) -> None: ...
+
+    @abstractmethod
+    def spent_of_limits(self) -> dict[tuple[str, str], float]:
+        """Return what is spent of every limit of the budget, by its arm and key."""
 
     @abstractmethod
     def labels_of(self, arm: str) -> int:
@@ -216,6 +223,12 @@ class InLibrary(Driver):
     def set_price(self, arm: str, price: float) -> None:
         self.site.set_cost(arm, price=price)
 
+    def set_budget(self, budget: Budget | None) -> None:
+        self.site.set_budget(budget)
+
+    def spent_of_limits(self) -> dict[tuple[str, str], float]:
+        return {(each.arm, each.limit): each.spent for each in self.site.spending()}
+
     def _told(self, made: Made | Any, **known: Any) -> str:
         decision = made.decision if isinstance(made, Made) else made
         try:
@@ -286,6 +299,12 @@ class InService(Driver):
 
     def set_price(self, arm: str, price: float) -> None:
         self.client.change_arm(arm, price=price)
+
+    def set_budget(self, budget: Budget | None) -> None:
+        self.client.set_budget(budget)
+
+    def spent_of_limits(self) -> dict[tuple[str, str], float]:
+        return {(each.arm, each.limit): each.spent for each in self.client.summary().budget}
 
     def _told(self, made: Made | Any, **known: Any) -> str:
         decision = made.decision if isinstance(made, Made) else str(made)

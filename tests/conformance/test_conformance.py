@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from cosend import Budget
 from cosend.client import Client
 from cosend.engine.events import Taught, decode
 from cosend.store.event_log import LogReader
@@ -442,6 +443,29 @@ class Conformance:
             assert driver.learn(each, "well", cost) == "learnt"
             spent[arm] += cost - {"quiet": 0.375, "frank": 0.25}[arm]
             assert driver.spent() == {arm: cost * scale for arm, cost in spent.items()}
+
+    def test_a_total_is_spent_and_no_more_whatever_comes_together(self, make: Make) -> None:
+        models = {"good": "says('well')", "other": "says('well')", "free": "says('ill')"}
+        prices = {"good": 0.002, "other": 0.001}
+        driver = make(models=models, prices=prices, unit=0.02, score_local="used")
+        driver.set_budget(Budget(total=0.02, calls={"other": {"total": 5}}))
+        made = answers(driver, 5)
+        for _ in range(10):
+            made += driver.classify(*[ITEM] * 7)
+        used = [each.arm for each in made]
+        paid = 0.002 * used.count("good") + 0.001 * used.count("other")
+        assert 0.02 - 0.002 < paid <= 0.02 + 1e-9
+        assert driver.spent_of_limits() == {("", "total"): pytest.approx(paid), ("other", "total"): used.count("other")}
+        assert used.count("other") <= 5
+        assert {*used[-10:]} == {"free"}
+        driver.pause("free")
+        assert driver.classify(ITEM, ITEM) == [NOTHING] * 2
+        driver.set_budget(Budget(total=0.0245))
+        assert [each.arm is None for each in driver.classify(*[ITEM] * 6)].count(False) >= 2
+        assert driver.spent_of_limits()["", "total"] <= 0.0245 + 1e-9
+        driver.set_budget(None)
+        assert driver.spent_of_limits() == {}
+        assert None not in [each.arm for each in driver.classify(*[ITEM] * 6)]
 
     # What a site learns itself
 

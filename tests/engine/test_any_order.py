@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
-from cosend import Budget, Network, Patience, Site
+from cosend import Network, Patience, Site
 from cosend.algorithm.values import ScoreLocal
 from cosend.axes import Axis, Category, Confidence, Feature, PreviousLabel, Says, Time
 from cosend.engine import learnt_arms
 from cosend.engine.events import Event
 from tests.engine.world import (
+    BUDGETS,
     CALM,
     Item,
     Mishaps,
@@ -50,11 +51,10 @@ PATIENCE = [
     Patience(wait_limit=3, max_pending=12, overdue=0.0),
 ]
 SCORE_LOCAL: list[ScoreLocal] = ["used", "all"]
-BUDGETS = [None, Budget(per_item=0.02), Budget(per_hour=2.0, calls={"lab-b": {"per_item": 0.3}})]
 EVERYTHING = [  # what must have happened to every policy, for the runs to be a proof of anything
     *("128 in flight", "failed", "no answer", "lost", "reply lost", "label too late", "withdrawn too early"),
     *("taught", "refused", "restarted", "abandoned", "shown", "answered by one that left", "trained", "fitted"),
-    *("model", "learnt", "peer", "remove", "pause", "resume", "cost", "opinions scored", "scores"),
+    *("model", "learnt", "peer", "remove", "pause", "resume", "cost", "budget", "opinions scored", "scores"),
 ]
 
 

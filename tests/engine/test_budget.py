@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from cosend import Budget, CellKLUCB, MixedViews, Money, Site, fold, verify
 from cosend.axes import Feature
-from cosend.engine.budget import BURST, Accounts, changed_budget
+from cosend.engine.budget import BURST, Account, Accounts, changed_budget, in_words
 from cosend.engine.events import BudgetSet, Chosen, decode, encode
 from cosend.engine.needs import Failure, RunModel
 from cosend.errors import SettingError, StateError
@@ -30,11 +30,13 @@ BUDGETS = (
     Budget(per_day=80.0, calls={"large": {"per_item": 0.1, "per_hour": 20.0}}),
     Budget(per_item=0.05, per_hour=20.0, at_most_per_second={"middle": 0.5, "large": 2.0}),
     Budget(at_most_per_second={"small": 0.1}),
+    Budget(total=3.0),
+    Budget(per_item=0.05, total=2.0, calls={"middle": {"total": 7.0}}),
 )
 
 
-def driven(budget: Budget | None = BUDGETS[0], **options: Any) -> Driven:
-    site = Driven(ARMS, policy=MixedViews(max_cells=2_000), **{"score_local": "used", **options})
+def driven(budget: Budget | None = BUDGETS[0], local: dict[str, float] = ARMS, **options: Any) -> Driven:
+    site = Driven(local, policy=MixedViews(max_cells=2_000), **{"score_local": "used", **options})
     site.state.set_budget(budget)
     return site
 
@@ -48,9 +50,13 @@ def answer(site: Driven, costs: Callable[[str], float | None]) -> None:
         site.take()
 
 
-def spent(site: Driven) -> float:
+def accounts_of(site: Driven) -> list[Account]:
     assert site.state.accounts is not None
-    return site.state.accounts.accounts[0].spent
+    return site.state.accounts.accounts
+
+
+def spent(site: Driven) -> float:
+    return accounts_of(site)[0].spent
 
 
 # The accounts, and their twin
@@ -88,6 +94,12 @@ def test_accounts_are_what_their_slow_twin_says(budget: Budget, steps: list[Any]
         else:
             known[arm] = known[arm] / 2
     limits = [(limit.arm, limit.key, limit.amount) for limit in budget.limits()]
+    for count in (1, 3):
+        unpaid = budget_twin.unpaid(limits, known, happened, count)
+        assert {*accounts.unpaid([*known], [*known.values()], count)} == unpaid
+    out = out | budget_twin.unpaid(limits, known, happened, 1)
+    if out == {*known}:
+        return
     now, factor = accounts.costs([*known], [*known.values()], out)
     twin = budget_twin.costs(limits, dict(budget.at_most_per_second), known, out, happened)
     assert [*now] == pytest.approx([*twin.values()], rel=1e-6)
@@ -138,8 +150,9 @@ def test_batches_decide_as_items_one_by_one_do(budget: Budget) -> None:
                 arms += batch.arms
                 ids += batch.ids
             answer(site, lambda _: None)
-            costs, gains = ([table[arm] for arm in arms[-10:]] for table in (ARMS, GAINS))
-            site.engine.learn(ids, [None] * 10, [1.5 * cost for cost in costs], gains)
+            costs, gains = ([table[arm] for arm in arms[-10:] if arm] for table in (ARMS, GAINS))
+            ids = [id_ for id_ in ids if id_]
+            site.engine.learn(ids, [None] * len(ids), [1.5 * cost for cost in costs], gains)
         site.check()
         assert whole(restored(site.state)) == whole(site.state)
         found.append((arms, whole(site.state)))
@@ -154,6 +167,7 @@ def test_every_kind_of_budget_binds() -> None:
         (Budget(calls={"large": {"per_item": 0.1}}), "large", 82),
         (Budget(calls={"large": {"per_day": 8_640.0}}), "large", 200),
         (Budget(at_most_per_second={"large": 0.25}), "large", 151),
+        (Budget(calls={"large": {"total": 11.0}}), "large", 11),
     ):
         site = driven(budget)
         for n in range(600):
@@ -248,6 +262,106 @@ def test_a_budget_changes_and_ends_and_limits_that_stay_go_on() -> None:
     site.check()
 
 
+def test_a_total_is_never_exceeded_and_then_free_arms_answer() -> None:
+    budget = Budget(total=3.0)
+    site = driven(budget, {**ARMS, "free": 0.0})
+    used = list[str]()
+    for n in range(120):
+        batch = site.submit(*[{"x": n / 120}] * (1 + n % 3))
+        used += batch.arms
+        answer(site, lambda arm: ARMS.get(arm, 0.0))
+        site.engine.learn(batch.ids, [None] * len(batch.ids), None, [{**GAINS, "free": 0.1}[arm] for arm in batch.arms])
+        assert spent(site) <= 3.0 + 1e-9
+    assert spent(site) > 3.0 - ARMS["small"]
+    assert {*used[-20:]} == {"free"}
+    assert site.engine.counts.unanswered == 0
+    site.check()
+    assert whole(restored(site.state)) == whole(site.state)
+    site.state.set_budget(Budget(total=3.6))
+    assert site.submit(ITEM).arms == ["middle"]
+    (account,) = accounts_of(site)
+    assert account.allowed == 3.6
+    assert account.left + account.spent == pytest.approx(3.6)
+    site.state.set_budget(Budget(total=2.0))
+    assert accounts_of(site)[0].left < 0.0
+    assert {site.submit(ITEM).arms[0] for _ in range(5)} == {"free"}
+    answer(site, lambda _: None)
+    site.check()
+
+
+def test_until_a_total_is_spent_everything_is_decided_as_without_it() -> None:
+    found = []
+    for budget in (None, Budget(total=1_000.0)):
+        site, draw = driven(budget, {**ARMS, "free": 0.0}), random.Random(7)
+        arms = list[str]()
+        for _ in range(60):
+            batch = site.submit({"x": draw.random()}, {"x": draw.random()})
+            arms += batch.arms
+            answer(site, lambda _: None)
+            gains = [{**GAINS, "free": 0.3}[arm] for arm in batch.arms]
+            site.engine.learn(batch.ids, [None, None], None, gains)
+        site.check()
+        found.append(arms)
+    assert found[0] == found[1]
+    assert len({*found[0]}) > 2
+
+
+def test_where_every_arm_costs_nobody_answers_once_a_total_is_spent() -> None:
+    site = driven(Budget(total=0.31, calls={"small": {"total": 2.0}}))
+    arms = list[str]()
+    for size in (7, 1, 3, 40):
+        batch = site.submit(*[ITEM] * size)
+        arms += [arm for arm in batch.arms if arm]
+        answer(site, lambda _: None)
+        ids = [id_ for id_ in batch.ids if id_]
+        site.engine.learn(ids, [None] * len(ids), None, [0.5] * len(ids))
+    assert arms.count("small") <= 2
+    assert 0.31 - ARMS["middle"] < spent(site) <= 0.31 + 1e-9
+    assert batch.done == bytearray([1]) * 40
+    assert site.engine.in_flight == 0
+    why = "no arm of site 'here' could label the item: small: the budget is spent; middle: the budget is spent"
+    assert str(batch.errors[39]).startswith(why)
+    site.check()
+    assert verify(site.log) == []
+    site.state.set_budget(Budget(total=0.7))
+    assert site.submit().arms != [""]
+
+
+def test_a_total_is_used_up_to_the_last_unit() -> None:
+    site = driven(Budget(total=0.3), dict.fromkeys(ARMS, 0.1))
+    assert [arm != "" for arm in site.submit(*[ITEM] * 5).arms] == [True] * 3 + [False] * 2
+    answer(site, lambda _: None)
+    assert site.submit().arms == [""]
+
+
+def test_an_arm_that_is_dearer_than_said_exceeds_a_total_by_what_was_on_its_way() -> None:
+    site = driven(Budget(total=0.2), dict.fromkeys(ARMS, 0.1))
+    assert "" not in site.submit(ITEM, ITEM).arms
+    assert site.submit().arms == [""]
+    answer(site, lambda _: 0.15)
+    assert spent(site) == pytest.approx(0.3)
+    assert site.submit().arms == [""]
+    site.state.set_budget(Budget(total=0.32))
+    assert site.submit().arms == [""]  # answers are expected to cost more than they were said to
+
+
+def test_an_item_whose_arm_has_failed_is_chosen_for_again_within_the_total() -> None:
+    site = driven(Budget(total=0.32), {**ARMS, "free": 0.0})
+    batch = site.submit(ITEM, ITEM, ITEM, ITEM)
+    for need in [each for each in site.needs if isinstance(each, RunModel) and each.model != "free"]:
+        site.needs.remove(need)
+        site.engine.answered(need, 0, [Failure("broken")] * len(need.items))
+        site.take()
+    while any(isinstance(need, RunModel) for need in site.needs):
+        need = site.next(RunModel)
+        broken = need.model != "free"
+        site.engine.answered(need, 0, [Failure("broken") if broken else "a"] * len(need.items))
+        site.take()
+    assert {*batch.arms} == {"free"}
+    assert spent(site) == pytest.approx(0.0)
+    site.check()
+
+
 def test_other_events_within_a_budget_that_is_not_there_are_damage() -> None:
     site = driven()
     site.submit()
@@ -313,6 +427,11 @@ def test_a_site_says_what_it_has_spent_in_money() -> None:
     assert site.spending() == []
     site.set_budget(Budget(per_item=1.0))
     assert [each.amount for each in site.spending()] == [1.0]
+    site.set_budget(Budget(total=25.0, calls={"large": {"total": 1}}))
+    assert [*map(str, site.spending())] == [
+        "budget of 25 USD in total: spent 0 USD",
+        "budget of calls of large, 1 calls in total: spent 0 calls",
+    ]
     free = Site("free", classifiers={"a": lambda item: 1}, budget=Budget(per_item=0.5), learnt=False)
     free.classify({"x": 1})
     assert str(free.spending()[0]) == "budget of 0.5 costs per item: spent 0 costs of the 0.5 costs allowed so far"
@@ -321,13 +440,14 @@ def test_a_site_says_what_it_has_spent_in_money() -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({}, "at least one of per_item, per_hour, per_day, calls and at_most_per_second"),
+        ({}, "at least one of per_item, per_hour, per_day, total, calls and at_most_per_second"),
+        ({"total": -1}, "budget.total must be a number above 0, got -1"),
         ({"per_item": 0}, "budget.per_item must be a number above 0, got 0"),
         ({"per_hour": True}, "budget.per_hour must be a number above 0"),
         ({"per_day": math.inf}, "budget.per_day must be a number above 0"),
         ({"calls": 5}, "budget.calls"),
         ({"calls": {"a": 5}}, "budget.calls.a"),
-        ({"calls": {"a": {"per_week": 5}}}, "one of per_item, per_hour, per_day"),
+        ({"calls": {"a": {"per_week": 5}}}, "one of per_item, per_hour, per_day, total"),
         ({"calls": {"a": {"per_hour": -5}}}, "budget.calls.a.per_hour must be a number above 0"),
         ({"at_most_per_second": 5}, "budget.at_most_per_second"),
         ({"at_most_per_second": {"a": 0}}, "budget.at_most_per_second.a must be a number above 0"),
@@ -368,5 +488,10 @@ def test_another_budget_is_put_into_a_sentence_with_what_was_spent() -> None:
     assert [*changed_budget(Accounts(Budget(per_item=0.01)), Budget(per_item=0.02), money)] == [
         "the budget is per_item 0.002 EUR now; it was per_item 0.001 EUR, with 0 EUR spent"
     ]
+    total = Accounts(Budget(total=250.0, calls={"large": {"total": 9}}))
+    total.charge("large", 1.0)
+    was = "total 25 EUR, calls.large.total 9, with 0.1 EUR and 1 call of large spent"
+    assert [*changed_budget(total, Budget(total=500.0), money)] == [f"the budget is total 50 EUR now; it was {was}"]
     rates = Accounts(Budget(at_most_per_second={"small": 2.0}))
+    assert (in_words(None, money), in_words(rates.budget, money)) == ("none", "at_most_per_second.small 2")
     assert [*changed_budget(rates, None, None)] == ["there is no budget now; it was at_most_per_second.small 2"]

@@ -57,6 +57,13 @@ class Weather:
 
 
 CALM: Final = Weather()
+BUDGETS: Final = [
+    None,
+    Budget(per_item=0.02),
+    Budget(per_hour=2.0, calls={"lab-b": {"per_item": 0.3}}),
+    Budget(total=0.5),
+    Budget(per_item=0.05, total=2.0, calls={"lab-b": {"total": 5.0}}),
+]
 
 
 def drawn_item(draw: random.Random) -> Item:
@@ -464,7 +471,7 @@ class Mishaps:
     def an_arm_changes(self, node: RunningSite) -> None:
         state, arms = node.state, node.state.learner.arms
         arm = self.draw.choice(arms.names)
-        change = self.draw.choice(["model", "peer", "remove", "pause", "resume", "resume", "cost"])
+        change = self.draw.choice(["model", "peer", "remove", "pause", "resume", "resume", "cost", "budget"])
         away = sorted({*self.world.nodes} - {node.name, *arms.peers})
         self.seen[change] += 1
         if change == "model":
@@ -480,6 +487,8 @@ class Mishaps:
             getattr(state, change)(arm)
         elif change == "cost":
             state.set_cost(arm, self.draw.choice([0.0, self.draw.random() / 2]))
+        elif change == "budget" and state.learner.policy.mixes:
+            state.set_budget(self.draw.choice(BUDGETS))
         self.world.run(node)
 
     def remove(self, node: RunningSite, arm: str) -> None:

@@ -66,6 +66,26 @@ def left(arm: str, key: str, amount: float, happened: list[Happened]) -> float:
     return balance
 
 
+def unpaid(
+    limits: list[tuple[str, str, float]], arms: dict[str, float], happened: list[Happened], count: int
+) -> set[str]:
+    """Return the arms that would, used so many times, spend more of a total than is left."""
+    found = set()
+    for arm, key, amount in limits:
+        if key == "total":
+            spent = 0.0
+            for n, what in enumerate(happened):
+                if what[0] == "charge":
+                    spent += (what[1] == arm) if arm else expected(happened[:n], what[1], what[2])
+                elif what[0] == "correct" and not arm:
+                    spent += what[2] - what[1]
+            for name, known in arms.items():
+                uses = expected(happened, name, known) if not arm else float(name == arm)
+                if uses and spent + count * uses > amount * (1 + 1e-9):
+                    found.add(name)
+    return found
+
+
 def tokens(arm: str, rate: float, happened: list[Happened]) -> float:
     """Return how often an arm may be used at once."""
     most = have = max(1.0, rate)
@@ -88,6 +108,8 @@ def costs(
     found, spent = dict(arms), set(out)
     for name in arms:
         for arm, key, amount in limits:
+            if key == "total":
+                continue
             uses = price[name] if not arm else float(arm == name)
             b, rest = allowed_for_an_item(key, amount, happened, len(happened)), left(arm, key, amount, happened)
             found[name] += uses * 0.03 / b * math.exp(max(-20, min(20, -0.08 * rest / b)))

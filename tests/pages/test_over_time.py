@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cosend import Budget
 from cosend.pages.over_time import RANGES, event_of, recent_of, series_of, ticks_of
 from cosend.pages.site_view import Local
 from cosend.runtime.label_history import History, Mark, Times
@@ -183,13 +184,18 @@ async def test_a_site_notes_what_is_done_to_it(tmp_path: Path) -> None:
         await until(lambda: len(history.marks) == 3)
         await site.set_mode("apply")
         await site.change_arm("young", paused=False)
-        await until(lambda: len(history.marks) == 5)
+        await site.set_budget(Budget(total=25.0))
+        await until(lambda: len(history.marks) == 6)
+        await site.set_budget(Budget(total=50.0, calls={"young": {"per_hour": 100, "total": 1_000}}))
+        await until(lambda: len(history.marks) == 7)
         assert {event_of(mark).words for mark in history.marks} == {
             "cost of young: 0 → 0.2",
             "young paused",
             "shadow mode: old answers",
             "mode: live",
             "young resumed",
+            "budget: none → total 25",
+            "budget: total 25 → total 50, calls.young.per_hour 100, cal…",
         }
         assert sum(each.items for each in history.stretches) == 7
         assert recent_of(history).median_s is not None

@@ -265,6 +265,10 @@ def test_what_was_never_used_has_no_time_and_small_amounts_no_exponent() -> None
     assert "\N{MICRO SIGN}s" not in parts["arms"]
     assert "0.00006 EUR per item; costs are weighted 4.72 times to keep the budget" in parts["tiles"]
     assert "e-0" not in "".join(parts.values())
+    total = {**spent, "limit": "total", "amount": 25.0, "allowed": 25.0, "spent": 5.0, "factor": 1.0}
+    tiles = render_parts(a_snapshot(facts={**facts, "budget": [total]}))["tiles"]
+    assert "spent of the budget: 5 EUR of the 25 EUR in total; then only free arms answer" in tiles
+    assert "budget total 20%" in text(tiles)
 
 
 def test_a_map_writes_the_whole_name_of_its_axes() -> None:

@@ -88,3 +88,45 @@ def test_a_router_that_is_killed_overspends_nothing(services: Services, tmp_path
     assert sum(arms.values()) == pytest.approx(summary["spent"])
     assert arms["large"] == pytest.approx(0.01 * round(arms["large"] / 0.01))  # whole calls, none counted twice
     assert sum(each["arm"] == "large" for each in told.values()) <= round(arms["large"] / 0.01) <= 600
+
+
+def test_a_total_that_was_changed_while_the_router_ran_outlives_a_kill_and_is_never_exceeded(
+    services: Services, tmp_path: Path
+) -> None:
+    network = NETWORK.replace("per_hour = 18.0", "total = 0.1").replace("price = 0.00001\n", "")
+    (tmp_path / "network.toml").write_text(network)
+    told: dict[str, Any] = {}
+
+    def paid() -> float:
+        return 0.01 * [each["arm"] for each in told.values()].count("large") - 1e-9
+
+    for life, total in enumerate((0.1, 0.3, 0.6)):
+        site = services.start(tmp_path, "router")
+        site.wait_until_ready()
+        if life:
+            (budget,) = site.ask("/v1/budget", {"total": total})["budget"]
+            assert budget["amount"] == total
+            site.kill()  # as soon as it has said so
+            site = services.start(tmp_path, "router")
+            site.wait_until_ready()
+        (budget,) = site.ask("/v1/summary")["budget"]
+        assert (budget["limit"], budget["amount"]) == ("total", total)
+        assert paid() <= budget["spent"] <= total + 1e-9
+        names = [f"total-{life}-{n}" for n in range(200)]
+        threads = [threading.Thread(target=route, args=(site, told, names[part::4])) for part in range(4)]
+        for thread in threads:
+            thread.start()
+        while len(told) < 120 + 200 * life and any(thread.is_alive() for thread in threads):
+            time.sleep(0.01)
+        site.kill()
+        for thread in threads:
+            thread.join()
+        assert paid() <= total
+    again = services.start(tmp_path, "router")
+    again.wait_until_ready()
+    said = again.ask("/v1/summary")["took_over"]
+    assert said == ["the budget is total 0.6 USD, as it was set while the site ran; the file says total 0.1 USD"]
+    route(again, told, [f"last-{n}" for n in range(100)])
+    assert {told[f"last-{n}"]["arm"] for n in range(90, 100)} == {"small"}
+    assert 0.6 - 0.01 - 1e-9 < again.ask("/v1/summary")["budget"][0]["spent"] <= 0.6 + 1e-9
+    assert paid() <= 0.6

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import random
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,9 @@ def write_recordings(folder: Path, prompts: int = 450) -> None:
                 earned = {"cheap": 0.9 if words < 20 else 0.3, "dear": 0.9, "new": 0.6}
                 paid = {"cheap": 0.001, "dear": 0.02 * draw.uniform(0.5, 1.5), "new": 0.004}
                 arms = {each: {"reward": earned[each], "cost": paid[each]} for each in earned if n or each != "new"}
-                file.write(json.dumps({"prompt": "word " * words, "source": "here", "arms": arms}) + "\n")
+                file.write(
+                    json.dumps({"prompt": f"topic{n % 30} " + "word " * words, "source": "here", "arms": arms}) + "\n"
+                )
     (folder / "budgets.json").write_text(json.dumps({"per_item_usd": [0.001, 0.005, 0.05]}))
 
 
@@ -52,6 +55,39 @@ def test_everything_is_played_and_shown(tmp_path: Path) -> None:
     assert all(row["most_spent"] <= 1.1 and 0.3 < row["score"] <= 0.9 for row in within)
     assert "0.001 " not in (out / "tables.md").read_text()  # nothing to decide there
     assert "## val, loss" in (out / "tables.md").read_text()
+
+
+def test_paretobandit_routes_the_same_prompts_within_the_same_budgets(tmp_path: Path) -> None:
+    pytest.importorskip("pareto_bandit")
+    write_recordings(tmp_path)
+    out = tmp_path / "out"
+    options = ["--data", str(tmp_path), "--out", str(out), "--seeds", "1", "--items", "440", "--field"]
+    said = CliRunner().invoke(app, ["budgets", *options])
+    assert said.exit_code == 0, said.output
+    found = json.loads((out / "results.json").read_text())["rows"]
+    fields = {(row["recording"], row["event"], row["budget"]): row["field"] for row in found}
+    assert len(fields) == len(found)
+    assert 0.6 < fields["val", "", 0.05]["score"] <= 0.9
+    assert fields["val", "", 0.005]["spent"] <= 1.3
+    assert fields["val", "loss", 0.05]["score"] != fields["val", "", 0.05]["score"]
+    assert "ParetoBandit" in (out / "tables.md").read_text()
+
+
+def test_a_router_that_is_not_installed_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pareto_bandit", None)
+    write_recordings(tmp_path)
+    options = ["--data", str(tmp_path), "--out", str(tmp_path / "out"), "--seeds", "1", "--items", "50", "--field"]
+    said = CliRunner().invoke(app, ["budgets", *options])
+    assert said.exit_code != 0
+    assert "the router of ParetoBandit is not installed" in " ".join(said.output.split())
+
+
+def test_texts_lie_apart_where_their_words_differ() -> None:
+    vectors = budgets.vectors_of(["the cat sat"] * 20 + ["a dog ran far"] * 20 + [f"word{n}" for n in range(30)])
+    assert vectors.shape == (70, budgets.DIRECTIONS + 1)
+    assert (vectors[:, -1] == 1.0).all()
+    assert np.abs(vectors).max() <= budgets.FARTHEST
+    assert np.abs(vectors[0] - vectors[19]).max() < 1e-6 < 1.0 < np.abs(vectors[0] - vectors[20]).max()
 
 
 def test_a_mixture_spends_what_it_may_on_the_best_two() -> None:

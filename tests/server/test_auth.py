@@ -104,6 +104,7 @@ POSTS: dict[str, bytes] = {
     "/v1/classify": BODY,
     "/v1/labels": b'{"labels":[{"id":"1","label":"well"}]}',
     "/v1/arms/old": b'{"cost":0.77}',
+    "/v1/budget": b'{"total":5}',
     "/v1/mode": b'{"mode":"observe","classifier":"young"}',
 }
 GETS = ("/v1/summary", "/v1/events", "/metrics", "/health/ready", "/docs", "/openapi.json", "/dashboard/")

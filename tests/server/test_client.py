@@ -113,6 +113,13 @@ def test_what_the_site_shows_of_itself_and_what_an_operator_changes(service: Ser
             assert http.post("/v1/arms/any", json={"cost": 0.5}).json()["paused"] is True  # what is not named stays
         assert [arm.name for arm in site.arms() if arm.paused] == ["any"]
         site.change_arm("any", cost=0.0, paused=False)
+        (limit,) = site.set_budget(Budget(total=5.0)).budget
+        assert (limit.limit, limit.amount, limit.unit, str(limit)) == ("total", 5.0, "costs", "spent 0 of the 5 costs")
+        with pytest.raises(SettingError, match="a Budget, for example"):
+            site.set_budget(5.0)  # type: ignore[arg-type]
+        with pytest.raises(ServiceError, match="has no arm 'nobody'"):
+            site.set_budget(Budget(at_most_per_second={"nobody": 1.0}))
+        assert site.set_budget(None).budget == []
         assert site.set_mode("observe", "any").answered_by == "any"
         assert site.classify({"age": 70}).answered_by == "any"
         assert site.set_mode("apply").mode == "apply"

@@ -18,7 +18,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from starlette.exceptions import HTTPException
 
-from cosend import Budget, MixedViews, Money, Reward
+from cosend import Budget, CellKLUCB, MixedViews, Money, Reward
 from cosend.axes import Axis, Category, Feature, TimeOfDay, read_columns
 from cosend.client import Client
 from cosend.errors import ArmError, ContextError, CosendError, DecisionError, NoAnswer, StateError, Unavailable
@@ -33,6 +33,7 @@ from cosend.server import schema
 from cosend.server.openapi import docs_page
 from cosend.server.problems import problem_of
 from cosend.server.routes import Service
+from cosend.server.schema import NO_ANSWER
 from cosend.transport.in_process import Hub
 from tests.node.sites import old, running, setup_of, until
 from tests.server.services import JSON, NOBODY, Caller, a_setup, called, served, young
@@ -318,6 +319,68 @@ async def test_the_budget_stands_in_the_summary_and_in_the_metrics(tmp_path: Pat
             "the budget is per_item 0.002 USD now; it was per_item 0.001 USD, calls.any.per_hour 100"
         )
         assert re.search(r" with 0\.00\d USD and \d calls? of any spent$", said)
+
+
+async def test_a_budget_is_set_while_a_site_runs_and_the_file_wins_where_it_changes(tmp_path: Path) -> None:
+    setup = a_setup(costs={"any": 0.1}, money=Money(0.02, "USD"), learnt=False, budget=Budget(per_item=0.001))
+    limits = {"total": 5.0, "calls": {"any": {"total": 2, "per_day": None}}, "at_most_per_second": {"young": 100}}
+    async with running(setup, tmp_path) as site, Caller(site) as client:
+        money, calls = (await client.ask("/v1/budget", limits))["budget"]
+        assert (money["limit"], money["unit"], money["amount"], money["spent"]) == ("total", "USD", 5.0, 0.0)
+        assert (calls["limit"], calls["arm"], calls["allowed"], calls["factor"]) == ("total", "any", 2.0, 0.0)
+        arms = [(await client.decide(f"{n}", age=90.0))[0]["arm"] for n in range(12)]
+        assert arms.count("any") <= 2
+        used = (await client.summary())["budget"][1]["spent"]
+        assert used == arms.count("any") > 0
+        page = render_parts(SiteView(site).snapshot(1.0))["tiles"]
+        assert f"spent of the budget in calls of any: {used:g} calls of the 2 calls in total; then only free" in page
+        for wrong, status, said in (
+            ({"total": 0}, 422, "Expected `float` > 0"),
+            ({"per_week": 1}, 422, "unknown field `per_week`"),
+            ({"calls": {"any": {"total": -1}}}, 422, "Expected `float` > 0"),
+            ({"calls": {"nobody": {"total": 1}}}, 404, "has no arm 'nobody'"),
+            ({"at_most_per_second": {"nobody": 1}}, 404, "has no arm 'nobody'"),
+            ({"total": 1.7e308}, 422, "budget.total must be a number above 0, got inf"),
+        ):
+            refused = await client.post("/v1/budget", json=wrong)
+            assert (refused.status_code, said in refused.json()["detail"]) == (status, True), refused.text
+        assert [each["amount"] for each in (await client.summary())["budget"]] == [5.0, 2.0]
+    words = "total 5 USD, calls.any.total 2, at_most_per_second.young 100"
+    for _ in range(2):  # the file is as it was
+        async with running(setup, tmp_path) as site, Caller(site) as client:
+            told = await client.summary()
+            assert (told["budget"][1]["amount"], told["budget"][1]["spent"]) == (2.0, used)
+            assert told["took_over"] == [
+                f"the budget is {words}, as it was set while the site ran; the file says per_item 0.001 USD"
+            ]
+    other = replace(setup, budget=Budget(calls={"any": {"total": 7}}))
+    async with running(other, tmp_path) as site, Caller(site) as client:
+        told = await client.summary()
+        (calls,) = told["budget"]
+        assert (calls["amount"], calls["spent"]) == (7.0, used)
+        assert told["took_over"][0].startswith(f"the budget is calls.any.total 7 now; it was {words}, with ")
+        assert (await client.ask("/v1/budget", {}))["budget"] == []
+    async with running(other, tmp_path) as site, Caller(site) as client:
+        told = await client.summary()
+        assert told["budget"] == []
+        (said,) = told["took_over"]
+        assert said == "the budget is none, as it was set while the site ran; the file says calls.any.total 7"
+    cells = replace(setup, budget=None, policy=CellKLUCB(horizon=100))
+    async with running(cells, tmp_path / "cells") as site, Caller(site) as client:
+        refused = await client.post("/v1/budget", json={"total": 1})
+        assert (refused.status_code, "MixedViews where there is a budget" in refused.text) == (422, True)
+
+
+async def test_an_item_that_no_total_pays_for_is_answered_with_a_problem(tmp_path: Path) -> None:
+    setup = a_setup(costs={"any": 0.1, "young": 0.1}, learnt=False, budget=Budget(total=0.35), policy=MixedViews())
+    async with running(setup, tmp_path) as site, Caller(site) as client:
+        told = await client.decide(*"abcde")
+        assert ["arm" in each for each in told] == [True] * 3 + [False] * 2
+        assert told[4]["error"].endswith("young: the budget is spent; any: the budget is spent")
+        refused = await client.post("/v1/classify", json={"items": [{"features": {"age": 5}}]})
+        assert (refused.status_code, refused.json()["type"]) == (503, NO_ANSWER)
+        await client.ask("/v1/budget", {"total": 0.45})
+        assert "arm" in (await client.decide("d"))[0]
 
 
 async def test_what_a_decision_cost_may_come_with_its_score_in_money(tmp_path: Path) -> None:

@@ -51,6 +51,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "a cost": {"costs": {"large": 0.2}, "context": KIND, "learnt": False},
     "a cost, nothing scored beside": {"costs": {"large": 0.2}, "score_local": "used"},
     "a budget": {"costs": {"large": 0.2}, "budget": Budget(per_item=0.05, calls={"large": {"per_hour": 50}})},
+    "a total": {"costs": {"large": 0.2}, "budget": Budget(total=1.0)},
     "labels that expire": {"patience": Patience(wait_limit=3, overdue=0.0)},
     "few pending": {"patience": Patience(max_pending=2)},
 }

@@ -432,6 +432,7 @@ class AmountsSection(Section):
     per_item: Rate | None = None
     per_hour: Rate | None = None
     per_day: Rate | None = None
+    total: Rate | None = None
 
 
 class BudgetSection(AmountsSection):
@@ -443,7 +444,9 @@ class BudgetSection(AmountsSection):
     @model_validator(mode="after")
     def _limits_something(self) -> BudgetSection:
         if self.build() is None:
-            raise ValueError("must have at least one of per_item, per_hour, per_day, calls and at_most_per_second")
+            raise ValueError(
+                "must have at least one of per_item, per_hour, per_day, total, calls and at_most_per_second"
+            )
         return self
 
     @property

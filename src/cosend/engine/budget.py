@@ -1,6 +1,7 @@
 """Budgets of a site, in money or in calls, and the account that keeps to them.
 
     arrive   an item has come: time has passed, and what is allowed has grown
+    unpaid   the arms for which too little is left of a total
     costs    what each arm costs in this choice: more where a budget is short, out of the question where it is spent
     charge   an arm was chosen: its expected cost is spent
     correct  what it has really cost is known
@@ -10,8 +11,9 @@ A budget raises the costs that an index is compared at. The price of spending, i
     START / b * exp(-PACE * left / b)
 
 with b what the budget allows for an item, and left what is allowed so far and not spent: so it is raised by every item
-that takes more than b, and lowered by every item that takes less. exactness.md, "Budgets", has the rules. All of it
-follows from events, so only the budget itself has an event.
+that takes more than b, and lowered by every item that takes less. A total has no b, so it raises nothing: an arm is out
+of the question once it would take more than is left. exactness.md, "Budgets", has the rules. All of it follows from
+events, so only the budget itself has an event.
 """
 
 from __future__ import annotations
@@ -32,6 +34,8 @@ from cosend.text import counted, plain_number
 HOUR_S: Final = 3600.0
 DAY_S: Final = 86400.0
 PERIODS: Final = {"per_item": 0.0, "per_hour": HOUR_S, "per_day": DAY_S}  # in seconds; 0: an item
+TOTAL: Final = "total"
+KEYS: Final = (*PERIODS, TOTAL)
 
 START: Final = 0.03  # the gain that spending b must bring at first
 PACE: Final = 0.08  # by how much its logarithm grows with each b that is spent
@@ -43,18 +47,20 @@ FIRST_PRICES: Final = 5.0  # answers for which the known cost of an arm counts
 LAST_PRICES: Final = 50.0  # answers that its price is the mean of
 FIRST_GAPS: Final = 5.0  # items for which the first guess of the time between two counts: a thousandth of the period
 LAST_GAPS: Final = 100.0
+HAIR: Final = 1e-9  # of a total, which sums of what was spent may be wrong by
 
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """The amounts that may be spent: per item, per hour or per day, or all of them; and how often an arm may be used.
+    """The amounts that may be spent: per item, per hour, per day and in total; and how often an arm may be used.
 
     >>> from cosend import Budget
     >>> Budget(per_item=0.0007, at_most_per_second={"large": 5}).per_item
     0.0007
 
     per_item, per_hour, per_day  in money, where prices are; else in costs: shares of a correct prediction's value
-    calls                        by arm: the same in calls of it, such as {"large": {"per_hour": 100}}
+    total                        the same for all items together: once it is spent, only free arms are used
+    calls                        by arm: the same in calls of it, such as {"large": {"per_hour": 100, "total": 5_000}}
     at_most_per_second           by arm: how often it may be used in a second
     """
 
@@ -63,41 +69,42 @@ class Budget:
     per_day: float | None = None
     calls: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     at_most_per_second: Mapping[str, float] = field(default_factory=dict)
+    total: float | None = None
 
     def __post_init__(self) -> None:
-        for key in PERIODS:
+        for key in KEYS:
             _check_amount(f"budget.{key}", getattr(self, key))
         check_kind("budget.calls", self.calls, Mapping, 'a mapping such as {"large": {"per_hour": 100}}')
         for arm, amounts in self.calls.items():
             check_kind(f"budget.calls.{arm}", amounts, Mapping, 'a mapping such as {"per_hour": 100}')
             for key, amount in amounts.items():
-                if key not in PERIODS:
-                    raise SettingError(f"budget.calls.{arm}", key, f"one of {', '.join(PERIODS)}")
+                if key not in KEYS:
+                    raise SettingError(f"budget.calls.{arm}", key, f"one of {', '.join(KEYS)}")
                 _check_amount(f"budget.calls.{arm}.{key}", amount)
         rates = self.at_most_per_second
         check_kind("budget.at_most_per_second", rates, Mapping, 'a mapping such as {"large": 5}')
         for arm, rate in rates.items():
             _check_amount(f"budget.at_most_per_second.{arm}", rate)
         if not self.limits() and not rates:
-            allowed = f"at least one of {', '.join(PERIODS)}, calls and at_most_per_second"
+            allowed = f"at least one of {', '.join(KEYS)}, calls and at_most_per_second"
             raise SettingError("budget", "nothing", allowed)
 
     def limits(self) -> list[Limit]:
         """Return the limits of spending: those in money first, then those in calls."""
-        money = [(("", key), getattr(self, key)) for key in PERIODS]
-        calls = [((arm, key), amounts.get(key)) for arm, amounts in self.calls.items() for key in PERIODS]
+        money = [(("", key), getattr(self, key)) for key in KEYS]
+        calls = [((arm, key), amounts.get(key)) for arm, amounts in self.calls.items() for key in KEYS]
         return [Limit(arm, key, amount) for (arm, key), amount in (*money, *calls) if amount is not None]
 
     def in_costs(self, money: Money | None) -> Budget:
         """Return the same budget with amounts of money as shares of the value of a correct prediction, as costs are."""
         if money is None:
             return self
-        given = {key: getattr(self, key) for key in PERIODS}
+        given = {key: getattr(self, key) for key in KEYS}
         return replace(self, **{key: each / money.unit for key, each in given.items() if each is not None})
 
     def facts(self) -> dict[str, Any]:
         """Return it as plain data."""
-        facts = {key: getattr(self, key) for key in PERIODS if getattr(self, key) is not None}
+        facts = {key: getattr(self, key) for key in KEYS if getattr(self, key) is not None}
         calls = {arm: dict(amounts) for arm, amounts in self.calls.items()}
         return {**facts, "calls": calls, "at_most_per_second": dict(self.at_most_per_second)}
 
@@ -111,7 +118,7 @@ def _check_amount(what: str, amount: Any) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """An amount for each item, hour or day."""
+    """An amount for each item, hour or day, or in total."""
 
     arm: str  # whose calls it counts; none: it is in money
     key: str
@@ -119,8 +126,8 @@ class Limit:
 
     @property
     def seconds(self) -> float:
-        """Its period; 0: an item."""
-        return PERIODS[self.key]
+        """Its period; 0: an item, or none."""
+        return PERIODS.get(self.key, 0.0)
 
 
 @dataclass(slots=True)
@@ -131,6 +138,12 @@ class Account:
     left: float = 0.0  # allowed so far and not spent; less if more could not be saved
     allowed: float = 0.0
     spent: float = 0.0
+
+    @classmethod
+    def of(cls, limit: Limit, spent: float = 0.0) -> Account:
+        """Return the account of a limit of which so much is spent: a total allows everything at once."""
+        amount = limit.amount if limit.key == TOTAL else 0.0
+        return cls(limit, amount - spent if amount else 0.0, amount, spent)
 
     def earn(self, passed: float, each: float) -> None:
         """Allow what comes with an item, after this many seconds; `each` is what the limit allows for an item now."""
@@ -161,17 +174,19 @@ class Account:
 class Spending(NamedTuple):
     """The state of a limit."""
 
-    limit: str  # per_item, per_hour or per_day
+    limit: str  # per_item, per_hour, per_day or total
     arm: str  # whose calls it counts; none: it is in money
     unit: str  # the currency, or what else is counted
-    amount: float  # for each item, hour or day
+    amount: float  # for each item, hour or day, or in total
     allowed: float  # so far
     spent: float  # so far: expected, where it is not known what an answer has cost
     factor: float  # by what costs count now; of a limit of calls, what a call costs on top
 
     def __str__(self) -> str:
-        amounts = f"spent {self._named(self.spent)} of the {self._named(self.allowed)} allowed"
         what = f"calls of {self.arm}, " if self.arm else ""
+        if self.limit == TOTAL:
+            return f"budget of {what}{self._named(self.amount)} in total: spent {self._named(self.spent)}"
+        amounts = f"spent {self._named(self.spent)} of the {self._named(self.allowed)} allowed"
         return f"budget of {what}{self._named(self.amount)} {self.limit.replace('_', ' ')}: {amounts} so far"
 
     @property
@@ -199,12 +214,13 @@ class Accounts:
 
     def __init__(self, budget: Budget) -> None:
         self.budget = budget
-        self.accounts = [Account(limit) for limit in budget.limits()]
+        self.accounts = [Account.of(limit) for limit in budget.limits()]
         self.prices: dict[str, list[float]] = {}  # by arm: its known cost, the sum of what it cost, and how often
         self.tokens: dict[str, float] = {arm: max(1.0, rate) for arm, rate in budget.at_most_per_second.items()}
         self.at: float | None = None  # when the last item came
         self.gaps = [0.0, 0.0]  # seconds between items, and how many these were
         self.timed = any(account.limit.seconds for account in self.accounts) or bool(self.tokens)
+        self.weigh = any(True for _ in self._paced) or bool(self.tokens)  # else arms cost what they do without a budget
 
     def arrive(self, at: float | None) -> None:
         """Note that an item has come, and when."""
@@ -215,10 +231,30 @@ class Accounts:
                 keep = min(1.0, LAST_GAPS / (self.gaps[1] + 1.0))
                 self.gaps = [(self.gaps[0] + passed) * keep, (self.gaps[1] + 1.0) * keep]
             self.at = at if self.at is None else max(self.at, at)
-        for account in self.accounts:
+        for account in self._paced:
             account.earn(passed, self.each(account.limit))
         for arm, rate in self.budget.at_most_per_second.items():
             self.tokens[arm] = min(max(1.0, rate), self.tokens[arm] + rate * passed)
+
+    @property
+    def _paced(self) -> Iterator[Account]:
+        """The accounts of all limits but totals."""
+        return (account for account in self.accounts if account.limit.key != TOTAL)
+
+    @property
+    def _totals(self) -> Iterator[Account]:
+        return (account for account in self.accounts if account.limit.key == TOTAL)
+
+    def unpaid(self, names: Sequence[str], known: Sequence[float], count: int = 1) -> list[str]:
+        """Return the arms for which too little is left of a total to be used this many times."""
+        found = set[str]()
+        for account in self._totals:
+            arm, room = account.limit.arm, account.left + HAIR * account.limit.amount
+            for name, cost in zip(names, known, strict=True):
+                each = self.expected(name, cost) if not arm else float(name == arm)
+                if each > 0.0 and count * each > room:
+                    found.add(name)
+        return [name for name in names if name in found]
 
     def each(self, limit: Limit) -> float:
         """Return what a limit allows for an item, by how often items came lately."""
@@ -238,12 +274,13 @@ class Accounts:
     def costs(self, names: Sequence[str], known: Sequence[float], out: Collection[str]) -> tuple[Floats, float]:
         """Return what each arm costs in a choice, and by what factor money counts.
 
-        out  arms that cannot be chosen. If all others are spent, the one that is expected to cost least is left.
+        out  arms that cannot be chosen, those that a total leaves unpaid among them. If all others are spent, the one
+             that is expected to cost least is left.
         """
         prices = [self.expected(name, cost) for name, cost in zip(names, known, strict=True)]
         costs = np.array(known)
         fits, factor = [name not in out for name in names], 1.0
-        for account in self.accounts:
+        for account in self._paced:
             arm, each = account.limit.arm, self.each(account.limit)
             price, room = account.price(each), account.left + account.burst(each)
             factor += 0.0 if arm else price
@@ -300,7 +337,8 @@ class Accounts:
         for account in self.accounts:
             limit, each = account.limit, self.each(account.limit)
             scale = 1.0 if limit.arm else unit
-            factor = account.price(each) + (0.0 if limit.arm else 1.0)
+            price = 0.0 if limit.key == TOTAL else account.price(each)
+            factor = price + (0.0 if limit.arm else 1.0)
             amount, allowed, spent = (
                 float(f"{value * scale:.12g}") for value in (limit.amount, account.allowed, account.spent)
             )
@@ -326,15 +364,18 @@ class Accounts:
     def followed_by(self, budget: Budget) -> Accounts:
         """Return the accounts for another budget: prices and limits that stay the same keep what is known.
 
-        A limit with another amount keeps what was allowed and spent, and owes nothing.
+        A limit with another amount keeps what was allowed and spent, and owes nothing; of a total, the rest is left.
         """
         after = Accounts(budget)
         known = {(each.limit.arm, each.limit.key): each for each in self.accounts}
-        for account in after.accounts:
+        for n, account in enumerate(after.accounts):
             before = known.get((account.limit.arm, account.limit.key))
-            if before is not None:
+            if before is not None and before.limit == account.limit:
+                after.accounts[n] = before
+            elif before is not None and account.limit.key == TOTAL:
+                after.accounts[n] = Account.of(account.limit, before.spent)
+            elif before is not None:
                 account.allowed, account.spent = before.allowed, before.spent
-                account.left = before.left if before.limit == account.limit else 0.0
         after.prices, after.at, after.gaps = self.prices, self.at, self.gaps
         after.tokens = {arm: min(tokens, self.tokens.get(arm, tokens)) for arm, tokens in after.tokens.items()}
         return after
@@ -344,16 +385,18 @@ def changed_budget(before: Accounts | None, budget: Budget | None, money: Money 
     """Yield a sentence if a budget, which is in costs, is another one than accounts were kept by."""
     if budget == (None if before is None else before.budget):
         return
-    now = "there is no budget now" if budget is None else f"the budget is {_in_words(Accounts(budget), money)} now"
+    now = "there is no budget now" if budget is None else f"the budget is {in_words(budget, money)} now"
     if before is None:
         yield f"{now}; there was none before"
     else:
         spent = " and ".join(each.spent_so_far for each in before.spending(money))
-        yield f"{now}; it was {_in_words(before, money)}" + (f", with {spent} spent" if spent else "")
+        yield f"{now}; it was {in_words(before.budget, money)}" + (f", with {spent} spent" if spent else "")
 
 
-def _in_words(accounts: Accounts, money: Money | None) -> str:
-    """Return a budget as a network file has it."""
-    limits = [each.in_file for each in accounts.spending(money)]
-    rates = accounts.budget.at_most_per_second.items()
+def in_words(budget: Budget | None, money: Money | None) -> str:
+    """Return a budget, which is in costs, as a network file has it."""
+    if budget is None:
+        return "none"
+    limits = [each.in_file for each in Accounts(budget).spending(money)]
+    rates = budget.at_most_per_second.items()
     return ", ".join((*limits, *(f"at_most_per_second.{arm} {rate:g}" for arm, rate in rates)))

@@ -96,6 +96,7 @@ LearnsFrom: TypeAlias = Literal["used", "all"]
 Told: TypeAlias = Mapping[str, LabelledData]
 NO_TIME: Final = "no time is left to ask it"
 LATE: Final = "its opinion is late"
+UNPAID: Final = "the budget is spent"
 LATE_AFTER: Final = 4.0  # times the usual time of a model, if another model has given its opinion
 LEAST_LATE: Final = 0.05  # seconds
 USUAL_WEIGHT: Final = 0.1  # of the newest time
@@ -589,6 +590,7 @@ class Engine:
             excluded = excluded.union(name for name, cost in arms.own.items() if cost)
         if batch.caller is not None or batch.recorded:
             return self._left_out(excluded, local_only=True)
+        excluded = excluded.union(self.state.unpaid_arms())
         tries = 0
         if reasons is not None:
             tries = sum(reason not in (NO_TIME, SILENT) for reason in reasons.values())
@@ -617,6 +619,11 @@ class Engine:
         """Route items, and return how many are done: the others wait until a peer has reported."""
         if without is None:
             self._give_up(batch, rows, points)
+            return len(rows)
+        if len(rows) > 1 and not batch.recorded and not without.issuperset(self.state.unpaid_arms(len(rows))):
+            # The first of them may spend what is left of a total.
+            for n, row in enumerate(rows):
+                self._choose(batch, [row], points[n : n + 1], self._without(batch, row), told)
             return len(rows)
         state, done = self.state, 0
         while True:
@@ -762,7 +769,8 @@ class Engine:
                     self._show(batch, [row], {name: column[row : row + 1] for name, column in batch.opinions.items()})
                 self._complete(batch, step.arms[0], [row], [None])
             else:
-                batch.errors[row] = NoAnswer(self.state.name, silent)
+                unpaid = dict.fromkeys(() if batch.recorded else self.state.unpaid_arms(), UNPAID)
+                batch.errors[row] = NoAnswer(self.state.name, unpaid | silent)
                 self.counts.unanswered += 1
                 self._finish(batch, [row])
 

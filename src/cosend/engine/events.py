@@ -260,13 +260,14 @@ class Fitted(_Event, tag=23, frozen=True):
 
 
 class BudgetSet(_Event, tag=24, frozen=True):
-    """The budget from now on, in costs per item, per hour and per day; without any, there is no budget."""
+    """The budget from now on, in costs per item, per hour, per day and in total; without any, there is no budget."""
 
     per_item: float | None = None
     per_hour: float | None = None
     per_day: float | None = None
     calls: dict[str, dict[str, float]] = {}  # by arm: the same in calls of it
     at_most_per_second: dict[str, float] = {}  # by arm: how often it may be used
+    total: float | None = None
 
 
 Event: TypeAlias = (

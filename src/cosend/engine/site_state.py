@@ -29,7 +29,7 @@ import numpy as np
 
 from cosend.algorithm.boosting import Trees
 from cosend.algorithm.layout import TAUGHT, TRAIN, Floats
-from cosend.algorithm.learner import NOBODY, Learner
+from cosend.algorithm.learner import NOBODY, Learner, Made
 from cosend.algorithm.pending import Patience
 from cosend.algorithm.policies import Policy, ShareLabels, how_to_decide, with_labels_shared
 from cosend.algorithm.values import AskPeer, LabelledData, ScoreLocal
@@ -491,12 +491,12 @@ class SiteState:
         accounts = self.accounts if pays else None
         if again and (len(again) != len(points) or not 0 <= min(again) <= max(again) <= learner.arrivals):
             raise SettingError("again", again, "the arrival of each item as `choose` gave it, or 0 for a new one")
-        paid: list[tuple[float, float]] = []  # what each is expected to cost, and how much money counted
-        if accounts is None:
-            (kinds, arms, cells, candidates), ask = self._change(learner.decide, points, told, without, again)
+        ask: AskPeer | None = None
+        if accounts is None or not accounts.weigh:
+            made, ask, paid = self._change(self._decide, accounts, points, told, without, again)
         else:
             made, paid = self._change(self._decide_within, accounts, points, without, again, at)
-            (kinds, arms, cells, candidates), ask = made, None
+        kinds, arms, cells, candidates = made  # paid: what each is expected to cost, and by what money counted
         names, costs, count = learner.arms.names, learner.arms.costs, len(arms)
         step = Step(
             learner.last_id - count + 1,
@@ -520,6 +520,20 @@ class SiteState:
             self._write_choices(step, told, tuple(sorted(without)), tuple(again), heard, at, factors)
         return step
 
+    def _decide(
+        self,
+        accounts: Accounts | None,
+        points: Floats,
+        told: Mapping[str, LabelledData],
+        without: Collection[str],
+        again: Sequence[int],
+    ) -> tuple[Made, AskPeer | None, list[tuple[float, float]]]:
+        """Choose arms at their costs, and charge them if there is a budget."""
+        made, ask = self.learner.decide(points, told, without, again)
+        arms = self.learner.arms
+        paid = [] if accounts is None else [(accounts.charge(arms.names[n], arms.costs[n]), 1.0) for n in made[1]]
+        return made, ask, paid
+
     def _decide_within(
         self,
         accounts: Accounts,
@@ -527,7 +541,7 @@ class SiteState:
         without: Collection[str],
         again: Sequence[int],
         at: float | None,
-    ) -> tuple[tuple[list[int], ...], list[tuple[float, float]]]:
+    ) -> tuple[Made, list[tuple[float, float]]]:
         """Choose arms within a budget, one item after the other: each has other costs."""
         learner = self.learner
         out, names, known = learner.check_out(without), learner.arms.names, learner.arms.costs
@@ -571,8 +585,14 @@ class SiteState:
             if not arrival:
                 accounts.arrive(at)
             charges.append(accounts.charge(arm, known.costs[known.number(arm)]))
-        self.learner.explore_freely()
+        if accounts.weigh:
+            self.learner.explore_freely()
         return charges
+
+    def unpaid_arms(self, count: int = 1) -> Collection[str]:
+        """Return the arms for which too little is left of a total of the budget to be used this many times."""
+        arms = self.learner.arms
+        return () if self.accounts is None else self.accounts.unpaid(arms.names, arms.costs, count)
 
     def set_budget(self, budget: Budget | None) -> None:
         """Keep to a budget from now on, in costs; None: to none. Limits that stay keep their account."""
@@ -584,11 +604,12 @@ class SiteState:
         self.write(events.BudgetSet(**({} if budget is None else budget.facts())))
 
     def _set_budget(self, budget: Budget | None) -> None:
-        self.learner.explore_freely()
         if budget is None or self.accounts is None:
             self.accounts = None if budget is None else Accounts(budget)
         else:
             self.accounts = self.accounts.followed_by(budget)
+        if self.accounts is None or self.accounts.weigh:
+            self.learner.explore_freely()
 
     def _check_budget(self, budget: Budget) -> None:
         if not self.learner.policy.mixes:

@@ -28,6 +28,7 @@ UNITS: Final = ((1.0, "s", SIXTY), (60.0, "min", SIXTY), (3_600.0, "h", (1, 2, 3
 DAYS: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 10_000)
 STEPS: Final = [(size * each, size, unit) for size, unit, many in (*UNITS, (86_400.0, "d", DAYS)) for each in many]
 LONGEST_NAME: Final = 24
+LONGEST_VALUE: Final = 40
 WORDS: Final = {
     "offline": ("{about} offline", "bad"),
     "back": ("{about} back", "good"),
@@ -38,7 +39,7 @@ WORDS: Final = {
     "resumed": ("{about} resumed", ""),
     "mode": ("shadow mode: {about} answers", ""),
     "live": ("mode: live", ""),
-    "budget": ("budget changed", ""),
+    "budget": ("budget: {before} \N{RIGHTWARDS ARROW} {after}", ""),
     "fitted": ("{about} fitted to {after} labels", "minor"),
     "rebuilt": ("rebuilt from the event log", "bad"),
     "joined": ("{about} joined", ""),
@@ -169,8 +170,9 @@ def _advantage(stretch: Stretch, local: str | None) -> float | None:
 def event_of(mark: Mark) -> Event:
     """Return in words what happened."""
     words, look = WORDS["live" if mark.kind == "mode" and not mark.about else mark.kind]
-    about = short_text(mark.about, LONGEST_NAME)
-    return Event(mark.at_s, words.format(about=about, before=mark.before, after=mark.after), look)
+    about, (before, after) = short_text(mark.about, LONGEST_NAME), (mark.before, mark.after)
+    before, after = short_text(before, LONGEST_VALUE), short_text(after, LONGEST_VALUE)
+    return Event(mark.at_s, words.format(about=about, before=before, after=after), look)
 
 
 def recent_of(history: History) -> Recent:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from cosend.engine.budget import Budget
+from cosend.engine.budget import in_words
 from cosend.site import learnt_by
 from cosend.text import plain_number
 
@@ -32,7 +32,7 @@ class State(NamedTuple):
 
     arms: dict[str, ArmState]
     observer: str | None
-    budget: Budget | None
+    budget: str  # in words
     rebuilt: int
 
 
@@ -81,7 +81,8 @@ class Chronicle:
             )
             for arm, cost in {**learner.arms.own, **learner.arms.peers}.items()
         }
-        return State(arms, site.observer, None if accounts is None else accounts.budget, site.counts.rebuilt)
+        budget = in_words(None if accounts is None else accounts.budget, site.setup.money)
+        return State(arms, site.observer, budget, site.counts.rebuilt)
 
     def _compare(self, before: State, now: State) -> None:
         mark = self._site.counts.history.mark
@@ -95,7 +96,7 @@ class Chronicle:
         if before.observer != now.observer:
             mark("mode", now.observer or "")
         if before.budget != now.budget:
-            mark("budget")
+            mark("budget", before=before.budget, after=now.budget)
         if before.rebuilt != now.rebuilt:
             mark("rebuilt")
 

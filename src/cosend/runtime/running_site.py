@@ -23,6 +23,7 @@ from cosend.algorithm.pending import Registry, ids_among, not_among
 from cosend.algorithm.values import LabelledData
 from cosend.axes import EVERY_FEATURE, read_columns
 from cosend.engine.arm_health import IN_SECONDS, Breakers
+from cosend.engine.budget import Budget
 from cosend.engine.engine import Engine
 from cosend.engine.events import ModeChanged
 from cosend.engine.money import as_cost
@@ -230,11 +231,12 @@ class RunningSite:
                 self.peers.remove(arm)
             state.add_model(arm, setup.cost(arm), wanted.get(arm, ""))
         self.peers.follow_file()
-        file = FromFile({arm: setup.cost(arm) for arm in (*setup.local, *setup.peers)}, setup.hashes)
+        file = FromFile.of(setup)
         for arm, cost in file.costs.items():
             if last.file.costs.get(arm, cost) != cost:
                 state.set_cost(arm, cost)
-        state.set_budget(setup.budget_in_costs)
+        if file.budget != last.file.budget:
+            state.set_budget(setup.budget_in_costs)
         if file != last.file:
             self.commits.also(SET, [(FILE, msgspec.msgpack.encode(file))])
         answered = state.learner.registry.notes
@@ -386,6 +388,17 @@ class RunningSite:
                 self.state.set_cost(arm, cost)
             if paused is not None:
                 (self.state.pause if paused else self.state.resume)(arm)
+        await self.commits.done()
+
+    async def set_budget(self, budget: Budget | None) -> None:
+        """Keep to another budget from now on, or to none."""
+        self.check_ready()
+        if budget is not None:
+            for arm in (*budget.calls, *budget.at_most_per_second):
+                self.state.learner.arms.number(arm)  # raises if there is none
+            budget = budget.in_costs(self.setup.money)
+        with self.running.whole_changes():
+            self.state.set_budget(budget)
         await self.commits.done()
 
     async def set_mode(self, mode: Mode, classifier: str = "") -> None:

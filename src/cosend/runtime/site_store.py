@@ -27,7 +27,7 @@ import numpy as np
 
 from cosend.algorithm.arms import Arms
 from cosend.algorithm.state import State
-from cosend.engine.budget import Accounts, changed_budget
+from cosend.engine.budget import Accounts, changed_budget, in_words
 from cosend.engine.engine import LearnsFrom
 from cosend.engine.events import Event, ModeChanged, Started, decode
 from cosend.engine.fold import fold
@@ -196,6 +196,12 @@ class FromFile(NamedTuple):
 
     costs: dict[str, float]
     hashes: Mapping[str, str]  # by classifier: of what its model was made of
+    budget: dict[str, Any] | None = None  # in costs
+
+    @classmethod
+    def of(cls, setup: Setup) -> FromFile:
+        costs, budget = {arm: setup.cost(arm) for arm in (*setup.local, *setup.peers)}, setup.budget_in_costs
+        return cls(costs, setup.hashes, None if budget is None else budget.facts())
 
 
 class LastRun(NamedTuple):
@@ -217,7 +223,7 @@ def taken_over(last: LastRun, setup: Setup, arms: Arms, observer: str | None) ->
             yield f"{kind} {arm!r} is gone: what was learnt about it is dropped"
         for arm in [arm for arm in now if arm in before]:
             yield from _costs(arm, last, setup, now[arm])
-    yield from changed_budget(last.accounts, setup.budget_in_costs, setup.money)
+    yield from _budget(last, setup)
     for arm in sorted(arms.paused):
         yield f"{arm!r} is still paused"
     for arm, known in setup.hashes.items():
@@ -227,6 +233,15 @@ def taken_over(last: LastRun, setup: Setup, arms: Arms, observer: str | None) ->
         yield f"observe mode is still on: {observer!r} answers, and decisions are only learnt from"
     elif last.observer is not None:
         yield f"observe mode is off: {last.observer!r}, which answered, is gone"
+
+
+def _budget(last: LastRun, setup: Setup) -> Iterator[str]:
+    says, now = setup.budget_in_costs, None if last.accounts is None else last.accounts.budget
+    if last.file.budget != FromFile.of(setup).budget:
+        yield from changed_budget(last.accounts, says, setup.money)
+    elif now != says:
+        set_to, in_file = in_words(now, setup.money), in_words(says, setup.money)
+        yield f"the budget is {set_to}, as it was set while the site ran; the file says {in_file}"
 
 
 def _costs(arm: str, last: LastRun, setup: Setup, now: float) -> Iterator[str]:

@@ -138,7 +138,7 @@ class _Counts(Collector):
         accounts = self._site.state.accounts
         limits = [] if accounts is None else accounts.spending(self._site.setup.money)
         for name, about in (
-            ("amount", "Allowance of a limit for each item, hour or day."),
+            ("amount", "Allowance of a limit: each item, hour or day, or in total."),
             ("allowed", "Total allowance of the limit so far."),
             ("spent", "Total spending so far; unknown costs are estimated."),
             ("factor", "Factor on costs that keeps the limit; of calls: the cost added to one."),

@@ -21,6 +21,7 @@ from starlette.routing import BaseRoute, Mount
 from starlette.routing import Route as StarletteRoute
 from starlette.types import Receive, Scope, Send
 
+from cosend.engine.budget import Budget
 from cosend.errors import CosendError, NoAnswer
 from cosend.runtime.inspection import Inspection
 from cosend.runtime.label_intake import Given
@@ -141,6 +142,7 @@ class Service:
             schema.SUMMARY: self._summary,
             schema.ARMS: self._arms,
             schema.CHANGE_ARM: self._change_arm,
+            schema.BUDGET: self._set_budget,
             schema.CELLS: self._cells,
             schema.DECISIONS: self._decisions,
             schema.DECISION: self._decision,
@@ -216,6 +218,12 @@ class Service:
     async def _change_arm(self, name: str, change: schema.ArmChange) -> schema.Arm:
         await self._site.change_arm(name, cost=change.cost, price=change.price, paused=change.paused)
         return next(msgspec.convert(arm, schema.Arm) for arm in self._inspect().arms() if arm["name"] == name)
+
+    async def _set_budget(self, change: schema.BudgetChange) -> schema.Summary:
+        calls = {arm: amounts.given for arm, amounts in change.calls.items() if amounts.given}
+        limits: dict[str, Any] = {**change.given, "calls": calls, "at_most_per_second": change.at_most_per_second}
+        await self._site.set_budget(Budget(**limits) if any(limits.values()) else None)
+        return await self._summary()
 
     async def _mode(self, change: schema.ModeChange) -> schema.Summary:
         await self._site.set_mode(change.mode, change.classifier)

@@ -32,6 +32,7 @@ Id = Annotated[str, Meta(min_length=1, max_length=MAX_ID)]
 Name = Annotated[str, Meta(max_length=200)]
 Share = Annotated[float, Meta(ge=0, le=1)]
 Amount = Annotated[float, Meta(ge=0)]
+Above0 = Annotated[float, Meta(gt=0)]
 Phase = Literal["train", "explore", "exploit"]
 Mode = Literal["apply", "observe"]
 Scope = Literal["classify", "label", "read", "admin"]
@@ -106,6 +107,29 @@ class ArmChange(msgspec.Struct, forbid_unknown_fields=True):
         Meta(description="the cost in money, if the site knows what a correct prediction is worth"),
     ] = None
     paused: bool | None = None
+
+
+class Amounts(msgspec.Struct, forbid_unknown_fields=True):
+    """The amounts that may be spent: for each item, hour or day, and in total."""
+
+    per_item: Above0 | None = None
+    per_hour: Above0 | None = None
+    per_day: Above0 | None = None
+    total: Above0 | None = None
+
+    @property
+    def given(self) -> dict[str, float]:
+        amounts = {key: getattr(self, key) for key in Amounts.__struct_fields__}
+        return {key: amount for key, amount in amounts.items() if amount is not None}
+
+
+class BudgetChange(Amounts, forbid_unknown_fields=True):
+    """The whole budget from now on: what is missing or null is not limited."""
+
+    calls: Annotated[dict[Name, Amounts], Meta(description="by arm: the same in calls of it")] = {}
+    at_most_per_second: Annotated[
+        dict[Name, Above0], Meta(description="by arm: how often it may be used in a second")
+    ] = {}
 
 
 class ModeChange(msgspec.Struct, forbid_unknown_fields=True):
@@ -327,10 +351,10 @@ class LabelCounts(msgspec.Struct, frozen=True, kw_only=True):
 class Spending(msgspec.Struct, frozen=True, kw_only=True):
     """A limit of the budget, and what was spent of it."""
 
-    limit: Literal["per_item", "per_hour", "per_day"]
+    limit: Literal["per_item", "per_hour", "per_day", "total"]
     arm: Annotated[str, Meta(description="the arm whose calls it counts; empty if it counts the costs of all arms")]
     unit: Annotated[str, Meta(description="the currency, or costs or calls")]
-    amount: Annotated[float, Meta(description="for each item, hour or day")]
+    amount: Annotated[float, Meta(description="for each item, hour or day, or in total")]
     allowed: Annotated[float, Meta(description="what it has allowed so far")]
     spent: Annotated[
         float, Meta(description="what was spent so far; an estimate where an answer has not named its cost yet")
@@ -341,7 +365,8 @@ class Spending(msgspec.Struct, frozen=True, kw_only=True):
 
     def __str__(self) -> str:
         what = f"calls of {self.arm}" if self.arm else self.unit
-        return f"spent {plain_number(self.spent)} of the {plain_number(self.allowed)} {what} allowed so far"
+        so_far = "" if self.limit == "total" else " allowed so far"
+        return f"spent {plain_number(self.spent)} of the {plain_number(self.allowed)} {what}{so_far}"
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
@@ -465,6 +490,7 @@ EVENTS: Final = Route(
     EventsPage,
     "application/x-ndjson",
 )
+BUDGET: Final = Route("budget", "POST", "/v1/budget", "admin", "Set the budget", Summary, BudgetChange)
 MODE: Final = Route("mode", "POST", "/v1/mode", "admin", "Turn shadow mode on or off", Summary, ModeChange)
 LIVE: Final = Route("live", "GET", "/health/live", None, "Tell whether the process is alive", Health)
 READY: Final = Route("ready", "GET", "/health/ready", None, "Tell whether the site can decide and learn", Health)
@@ -472,6 +498,6 @@ METRICS: Final = Route(
     "metrics", "GET", "/metrics", "read", "Read the metrics for Prometheus", str, None, None, "text/plain"
 )
 ROUTES: Final[tuple[Route[Any], ...]] = (
-    *(CLASSIFY, LABELS, SUMMARY, ARMS, CHANGE_ARM, CELLS, DECISIONS, DECISION, EVENTS, MODE),
+    *(CLASSIFY, LABELS, SUMMARY, ARMS, CHANGE_ARM, BUDGET, CELLS, DECISIONS, DECISION, EVENTS, MODE),
     *(LIVE, READY, METRICS),
 )
