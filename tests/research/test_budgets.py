@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from research.__main__ import app
-from research.budgets import FOLDER, Settings
+from research.budgets import Settings
 from typer.testing import CliRunner
 
 from cosend.errors import SettingError
@@ -21,7 +21,7 @@ from research import budgets
 pytestmark = pytest.mark.compiled
 
 ROOT = Path(__file__).parents[2]
-RECORDINGS = (ROOT / FOLDER).resolve()
+RECORDINGS = ROOT.parent / "shared" / "data" / "paretobandit"
 needs_recordings = pytest.mark.skipif(not (RECORDINGS / "budgets.json").exists(), reason="the recordings are not here")
 
 
