@@ -57,7 +57,7 @@ SCHEMA = schemathesis.openapi.from_dict(Service(RunningSite(contract_site(), Pat
 LIMITS: Final = (
     "Expected `int`",
     "the id ",
-    "an id must be",
+    "an id must not be",
     "which is no arm",
     "MixedViews where there is a budget",
     "without a cost",

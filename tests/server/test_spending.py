@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from cosend.models.adapters import as_classifier
 from cosend.pages.rendering import render_parts
 from cosend.pages.site_view import SiteView
 from cosend.runtime.decision_export import Export
+from cosend.runtime.inspection import Inspection
 from cosend.runtime.label_intake import Given
 from cosend.runtime.running_site import RunningSite
 from cosend.runtime.site_setup import Setup
@@ -158,6 +160,26 @@ def test_a_client_lists_the_newest_decisions(tmp_path: Path) -> None:
         every = site.decisions(1_000)
         assert [each.id for each in every] == made[::-1]
         assert (every[0].truth, every[0].labelled, every[1].labelled) == ("well", True, False)
+
+
+async def test_a_change_of_the_budget_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "cosend")
+    async with called(priced(), tmp_path) as (client, _):
+        for body in ({"total": 2.0}, {}):
+            assert (await client.post("/v1/budget", json=body)).status_code == 200
+    said = [record.__dict__["budget"] for record in caplog.records if record.message == "budget changed"]
+    assert said == ["total 2 USD", "none"]
+
+
+async def test_a_site_that_answers_its_peers_lists_its_own_decisions_before_that(tmp_path: Path) -> None:
+    async with two(tmp_path, Hub()) as (north, south):
+        made = [(await decided(south, {"age": 20}))[0].id for _ in range(3)]
+        await play(north, range(150))
+        assert south.state.learner.last_id > 60  # the newest numbers are answers
+        found, following = await Inspection(south).decisions(2, None)
+        assert [each["id"] for each in found] == made[:0:-1]
+        (last,), following = await Inspection(south).decisions(2, following)
+        assert (last["id"], following) == (made[0], None)
 
 
 async def test_events_that_were_removed_end_the_list(tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 Facts = dict[str, Any]
 ENOUGH_BYTES: Final = 2**18  # of events that are read at once
 MOST_TRUSTED: Final = 10  # parts of the context that are named
+MOST_LOOKS: Final = 20  # for one page of decisions, where most numbers are answers for peers
 LONG_MEMORY: Final = 1  # of mixed views, the one of no context that forgets nothing
 
 
@@ -190,13 +191,23 @@ class Inspection:
 
         They may be fewer than `count`, because answers for peers, and choices that have failed, have numbers too.
         """
+        records, following = list[Facts](), newest
+        for _ in range(MOST_LOOKS):
+            more, following = await self._look(count, count - len(records), following)
+            records += more
+            if following is None or len(records) == count:
+                break
+        return records, following
+
+    async def _look(self, count: int, most: int, newest: int | None) -> tuple[list[Facts], int | None]:
+        """Return some of the decisions among the next numbers, and the number after these."""
         site = self.site
         some = self._newest(count, newest)
         found = await site.store.look(recall_all, some, site.setup.most_flights)
-        past = sorted(found.items(), reverse=True)[:count]
+        past = sorted(found.items(), reverse=True)[:most]
         names = site.store.index.names_of([number for number, _ in past])
         records = [self._record(number, each, names.get(number, id_text(number))) for number, each in past]
-        following = past[-1][0] - 1 if len(past) == count else some.start - 1
+        following = past[-1][0] - 1 if len(past) == most else some.start - 1
         oldest = site.store.index.oldest_decision()
         return records, following if oldest is not None and following >= oldest else None
 

@@ -155,7 +155,8 @@ class Naming:
         given = list(dict.fromkeys(name for name in names if name is not None))
         for name in given:
             if id_number(name):
-                raise SettingError("an id", name, "not 'd-' and a number: these are the site's own")
+                sentence = f"an id must not be 'd-' and a number, because the site gives such ids itself, got {name!r}"
+                raise SettingError("an id", name, "another one", sentence=sentence)
         while others := {self._looked_up[name] for name in given if name in self._looked_up}:
             await asyncio.wait(others)
         by_name = self.driver.requests.by_name

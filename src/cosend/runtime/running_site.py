@@ -23,7 +23,7 @@ from cosend.algorithm.pending import Registry, ids_among, not_among
 from cosend.algorithm.values import LabelledData
 from cosend.axes import EVERY_FEATURE, read_columns
 from cosend.engine.arm_health import IN_SECONDS, Breakers
-from cosend.engine.budget import Budget
+from cosend.engine.budget import Budget, in_words
 from cosend.engine.engine import Engine
 from cosend.engine.events import ModeChanged
 from cosend.engine.money import as_cost
@@ -400,6 +400,7 @@ class RunningSite:
         with self.running.whole_changes():
             self.state.set_budget(budget)
         await self.commits.done()
+        LOG.info("budget changed", extra={"budget": in_words(budget, self.setup.money)})
 
     async def set_mode(self, mode: Mode, classifier: str = "") -> None:
         """Apply decisions, or only observe them while a classifier answers."""
